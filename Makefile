@@ -1,0 +1,42 @@
+# One vocabulary for people and CI: every target does its own set-up, in .venv of this checkout.
+#   make demo        the whole story on the lab: a miswired drafter, the cause, the fix (about 8 minutes when set up)
+#   make test        fast tiers and the lab tiers (under 25 minutes)   make test-full   the long runs alone (under 45)
+#   make lab         the lab up, JupyterLab on the notebooks           make lint        ruff, mypy, stripped notebooks
+#   make bench       speed, as ratios against named peers              make setup       .venv with pinned versions; TORCH=cuda asks for CUDA
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+export PYTHONUNBUFFERED = 1
+
+.PHONY: setup demo test test-full lab bench lint check-python
+.DEFAULT_GOAL := setup
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock remote/lab/requirements.lock pyproject.toml tools/bootstrap.py
+	$(PYTHON) tools/bootstrap.py --venv $(VENV) --torch $(or $(TORCH),cpu)
+
+demo: $(STAMP)
+	@$(BIN)/python -m helpers.demo
+
+FAST := unit or cases
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "($(FAST)) and not full" -q
+	$(BIN)/python -m pytest -m "not ($(FAST)) and not full" -q
+
+test-full: $(STAMP)
+	$(BIN)/python -m pytest -m full -q
+
+lab: $(STAMP)
+	$(BIN)/workbook lab up
+	$(BIN)/jupyter lab --notebook-dir=. notebooks/00_start_here.ipynb
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/nbstripout --verify notebooks/*.ipynb

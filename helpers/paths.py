@@ -1,0 +1,21 @@
+"""Where things lie on the laptop: the checkout, the lab's state, the caches. No other module spells these out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "data"
+REMOTE = ROOT / "remote"
+DOCS = ROOT / "docs"
+
+
+def lab_dir() -> Path:
+    """The lab's folder: its box's home, its keys, its log. ``WORKBOOK_LAB_HOME`` moves it (tests do)."""
+    return Path(os.environ.get("WORKBOOK_LAB_HOME") or ROOT / ".lab").expanduser().resolve()
+
+
+def investigations_dir() -> Path:
+    """Where investigations are kept; ``WORKBOOK_INVESTIGATIONS`` moves it."""
+    return Path(os.environ.get("WORKBOOK_INVESTIGATIONS") or DATA / "investigations").expanduser().resolve()
