@@ -66,7 +66,9 @@ def install_torch(python: Path, kind: str) -> None:
 
 def install_locks(python: Path) -> None:
     for lock in LOCKS:
-        pins = [line for line in (ROOT / lock).read_text().splitlines() if line and not line.startswith(("#", "torch=="))]
+        pins = [
+            line for line in (ROOT / lock).read_text().splitlines() if line and not line.startswith(("#", "torch=="))
+        ]
         say(f"{len(pins)} packages of {lock}")
         wanted = python.parent.parent / "wanted.txt"
         wanted.write_text("\n".join(pins) + "\n")
@@ -86,7 +88,10 @@ def check_no_cuda(python: Path) -> None:
     )
     out = subprocess.run([str(python), "-c", probe], capture_output=True, text=True, check=False)
     if out.returncode != 0:
-        raise SetupError(f"torch does not import: {out.stderr.strip().splitlines()[-1:]}", f"rm -r {python.parent.parent} && make setup")
+        raise SetupError(
+            f"torch does not import: {out.stderr.strip().splitlines()[-1:]}",
+            f"rm -r {python.parent.parent} && make setup",
+        )
     found = [line for line in out.stdout.splitlines() if line.strip()]
     if found:
         raise SetupError(
