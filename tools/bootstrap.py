@@ -1,6 +1,6 @@
 """Makes .venv from the locks. Standard library only: it runs before anything is installed.
 
-`make setup` calls it. It can be interrupted and run again: the venv counts as ready only when its last line was reached.
+`make setup` calls it. It can be interrupted and run again: the venv counts as ready only once the last step is done.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def install_locks(python: Path) -> None:
 
 
 def check_no_cuda(python: Path) -> None:
-    """Ends the set-up when a CUDA build came in unasked: it costs gigabytes and hides which torch the figures are from."""
+    """Ends the set-up when a CUDA build came in unasked: it costs gigabytes and blurs which torch gave the figures."""
     probe = (
         "import importlib.metadata as m, torch\n"
         "bad=[d.name for d in m.distributions() if d.name.lower().startswith(('nvidia-','cuda-'))]\n"
