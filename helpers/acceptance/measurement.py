@@ -31,13 +31,13 @@ class Measurement(BaseModel):
     name: str
     aux_layer_ids: list[int] | None
     boundaries: list[int] | None
-    accept_length: float | None
-    accept_rate: float | None
-    ci95: tuple[float, float] | None
-    survival: list[float] | None
-    survival_ci95: list[tuple[float, float]] | None
-    histogram: list[int] | None
-    verify_steps: int | None
+    accept_length: float | None = None
+    accept_rate: float | None = None
+    ci95: tuple[float, float] | None = None
+    survival: list[float] | None = None
+    survival_ci95: list[tuple[float, float]] | None = None
+    histogram: list[int] | None = None
+    verify_steps: int | None = None
     requests: int
     tokens_per_s: float
     greedy_equal: bool
@@ -73,8 +73,7 @@ def measurement(
         "run": run,
     }
     if num_steps is None:
-        acceptance_fields = "accept_length accept_rate ci95 survival survival_ci95 histogram verify_steps".split()
-        return Measurement(**common, **dict.fromkeys(acceptance_fields))
+        return Measurement(**common)
     rows = load.counters
     pooled = pool(rows, num_steps=num_steps)
     steps = [float(r.verify_steps) for r in rows]

@@ -45,7 +45,8 @@ def slot_matrix(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     """Mean centred cosine of every served slot with every trained slot.
 
     Args:
-        rows: columns ``served`` (int), ``trained`` (int), ``cosine`` (float in -1..1). A good wiring has ones on the diagonal.
+        rows: columns ``served`` (int), ``trained`` (int), ``cosine`` (float in -1..1). A good wiring has
+            ones on the diagonal.
     """
     import plotly.graph_objects as go
 
@@ -83,7 +84,8 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for (side, slot), part in rows.groupby(["side", "slot"]):
+    sides = sorted(set(rows["side"]))
+    for number, ((slot, side), part) in enumerate(rows.groupby(["slot", "side"])):
         ordered = part.sort_values("boundary")
         peak = ordered["cosine"].to_numpy().argmax()
         figure.add_scatter(
@@ -92,7 +94,10 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
             name=f"{side} slot {slot}",
             mode="lines+markers",
             marker={"size": [13 if i == peak else 5 for i in range(len(ordered))], "symbol": "circle"},
-            line={"color": COLOURS[int(slot) % len(COLOURS)], "dash": "dot" if side == "trained" else "solid"},
+            line={
+                "color": COLOURS[(number // len(sides)) % len(COLOURS)],
+                "dash": "dot" if side == "trained" else "solid",
+            },
         )
     figure.update_xaxes(dtick=1 if rows["boundary"].max() <= 20 else None)
     return dress(
