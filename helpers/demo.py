@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -27,8 +27,14 @@ from helpers.paths import ROOT, investigations_dir
 NOTEBOOK = ROOT / "notebooks" / "00_start_here.ipynb"
 
 
-class _LiveClient(NotebookClient):  # type: ignore[misc]  # nbclient has no types
-    """Executes a notebook and passes on what its cells print, at once."""
+class _LiveClient(NotebookClient):
+    """Executes a notebook, passes on what its cells print at once, and hands interrupts to the kernel.
+
+    An interrupt is not raised here but sent to the kernel: the running cell then unwinds through its own clean-up
+    (a server is stopped, a patch is reverted) and ends with KeyboardInterrupt, as it would in JupyterLab.
+    """
+
+    interrupts = 0
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
         if msg["msg_type"] == "stream":
@@ -36,63 +42,57 @@ class _LiveClient(NotebookClient):  # type: ignore[misc]  # nbclient has no type
             sys.stderr.flush()
         return super().process_message(msg, cell, cell_index)
 
+    def on_signal(self, _signal: int, _frame: FrameType | None) -> None:
+        self.interrupts += 1
+        if self.interrupts == 1:
+            _say("interrupted: stopping the server and putting things back")
+        pid = getattr(getattr(self.km, "provisioner", None), "pid", None)
+        if pid is None or self.interrupts > 3:  # no kernel yet, or one that does not listen
+            raise KeyboardInterrupt
+        os.kill(pid, signal.SIGINT)
+
 
 @contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the demo as Ctrl-C does: through every finally."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = {s: signal.signal(s, interrupt) for s in (signal.SIGTERM, signal.SIGHUP)}
+def _handling(handler: Callable[[int, FrameType | None], None] | int) -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP go to `handler` inside the block."""
+    previous = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, old in previous.items():
+            signal.signal(number, old)
 
 
 def run_notebook(path: Path, *, timeout: float = 1200) -> Any:
     """Executes a notebook from top to bottom, in a kernel of this interpreter, in the notebook's own folder.
 
-    On Ctrl-C the running cell is interrupted and given time for its own clean-up (a server is stopped, a patch is
-    reverted) before the kernel ends.
+    Args:
+        timeout: seconds for one cell.
+
+    Raises:
+        KeyboardInterrupt: after the interrupted cell's own clean-up.
+        CellExecutionError: when a cell failed.
     """
     notebook = nbformat.read(path, as_version=4)
     titles = _titles(notebook)
     client = _LiveClient(
         notebook,
-        timeout=timeout,
+        timeout=int(timeout),
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
-        on_cell_start=lambda cell, cell_index: titles.get(cell_index) and _say(titles[cell_index]),
+        on_cell_start=lambda cell, cell_index: _say(titles[cell_index]) if cell_index in titles else None,
     )
-    with client.setup_kernel(cleanup_kc=True):
-        try:
-            for index, cell in enumerate(notebook.cells):
+    with client.setup_kernel(), _handling(client.on_signal):
+        for index, cell in enumerate(notebook.cells):
+            try:
                 client.execute_cell(cell, index)
-        except KeyboardInterrupt:
-            _say("interrupted: stopping the server and putting things back")
-            _interrupt_and_settle(client)
-            raise
-    return notebook
-
-
-def _interrupt_and_settle(client: NotebookClient, seconds: float = 30) -> None:
-    """Interrupts the kernel and waits until its cell has run its clean-up."""
-    client.km.interrupt_kernel()
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            message = client.kc.get_iopub_msg(timeout=1)
-        except (TimeoutError, RuntimeError):
-            continue
-        except Exception as error:
-            if type(error).__name__ != "Empty":
+            except CellExecutionError as error:
+                if client.interrupts:
+                    raise KeyboardInterrupt from error
                 raise
-            continue
-        if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
-            return
+            if client.interrupts:
+                raise KeyboardInterrupt
+    return notebook
 
 
 def _titles(notebook: Any) -> dict[int, str]:
@@ -114,7 +114,10 @@ def _say(text: str) -> None:
 
 def table(report: dict[str, Any]) -> str:
     """The short table: a line a profile."""
-    head = f"{'profile':<12} {'ids':<12} {'boundaries':<11} {'accept rate [95%]':<23} {'length':>6} {'n':>5} {'tok/s':>6}  greedy"
+    head = (
+        f"{'profile':<12} {'ids':<12} {'boundaries':<11} {'accept rate [95%]':<23} {'length':>6} {'n':>5} "
+        f"{'tok/s':>6}  greedy"
+    )
     lines = [head, "-" * len(head)]
     for p in report["profiles"]:
         rate = "-" if p["accept_rate"] is None else "{:.3f} [{:.3f}, {:.3f}]".format(p["accept_rate"], *p["ci95"])
@@ -130,6 +133,10 @@ def _ids(ids: list[int] | None) -> str:
     return "-" if ids is None else ",".join(map(str, ids))
 
 
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
 def demo() -> int:
     """Runs the demo; 0 when the notebook ran to its end."""
     from helpers.box.lab import lab_down, lab_is_up, lab_up
@@ -137,15 +144,14 @@ def demo() -> int:
     started = time.monotonic()
     mine = not lab_is_up()
     try:
-        with _terminate_as_interrupt():
+        with _handling(_interrupt):
             if mine:
                 lab_up()
             run_notebook(NOTEBOOK)
     finally:
         if mine:
-            previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half a lab
-            lab_down()
-            signal.signal(signal.SIGINT, previous)
+            with _handling(signal.SIG_IGN):  # a second Ctrl-C must not leave half a lab
+                lab_down()
     folder = investigations_dir() / "demo"
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     print(f"\n{table(report)}\n")
