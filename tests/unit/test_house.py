@@ -56,7 +56,7 @@ def test_dependencies_point_one_way() -> None:
                 wrong.append(f"{path.name} imports {name}")
             if parts[0] == "helpers" and target[0] == "remote":
                 wrong.append(f"{path.name} imports {name}")
-            rooms = [(target + [""])[1], parts[1]] if parts[0] == target[0] == "helpers" else []
+            rooms = [[*target, ""][1], parts[1]] if parts[0] == target[0] == "helpers" else []
             if rooms and set(rooms) <= set(RANK) and RANK[rooms[0]] > RANK[rooms[1]]:
                 wrong.append(f"{'/'.join(parts)} imports {name}")
     assert not wrong
