@@ -73,7 +73,7 @@ def run_notebook(path: Path, *, timeout: float = 1200) -> Any:
         KeyboardInterrupt: after the interrupted cell's own clean-up.
         CellExecutionError: when a cell failed.
     """
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     titles = _titles(notebook)
     client = _LiveClient(
         notebook,

@@ -81,7 +81,8 @@ def cause(diagnosis: Mapping[str, Any]) -> str:
     if not wrong:
         return "The captured features are those of training: the cause lies elsewhere."
     parts = [
-        f"slot {s['slot']} is fed {_boundary(s['served']['boundary'])} where training had {_boundary(s['trained']['boundary'])}"
+        f"slot {s['slot']} is fed {_boundary(s['served']['boundary'])} "
+        f"where training had {_boundary(s['trained']['boundary'])}"
         for s in wrong
     ]
     text = f"{len(wrong)} of {len(diagnosis['slots'])} slots are fed another tap than trained: {'; '.join(parts)}."
@@ -105,22 +106,21 @@ def summary(
     fix = diagnosis.get("fix") or {}
     speculative = [right, wrong, off, mended]
     different = [r.name for r in speculative if not r.greedy_equal]
-    lines = [
+    return [
         f"Miswired (ids {ids(wrong.aux_layer_ids)}), the server accepts {rate(wrong)} of the drafts; with the ids of "
-        f"training ({ids(right.aux_layer_ids)}) {rate(right)}. n = {wrong.verify_steps} and {right.verify_steps} verify "
-        f"steps over the same {right.requests} prompts.",
+        f"training ({ids(right.aux_layer_ids)}) {rate(right)}. n = {wrong.verify_steps} and {right.verify_steps} "
+        f"verify steps over the same {right.requests} prompts.",
         f"Cause, from captured tensors ({diagnosis['aligned_tokens']} aligned tokens): {cause(diagnosis)}",
         f"The diagnosis named the ids {ids(fix.get('aux_layer_ids'))}. Served with them, acceptance is {rate(mended)}; "
         f"against `right`, prompt by prompt, {_difference(mended_over_right)}.",
         f"Every tap one boundary early (ids {ids(off.aux_layer_ids)}) still gives {rate(off)}: `right` is ahead by "
         f"{_difference(right_over_off_by_one)} in a paired comparison. The taps show that fault at once; an acceptance "
         f"figure alone would not.",
-        "Greedy text equals the baseline's on every prompt, whatever the wiring: miswiring costs speed, not correctness."
+        "Greedy text equals the baseline's on every prompt, whatever the wiring: miswiring costs speed, not truth."
         if not different
         else f"Greedy text DIFFERS from the baseline in {', '.join(different)}: verification is broken there.",
         _speed(base, right, wrong),
     ]
-    return lines
 
 
 def _difference(pair: PairedDifference) -> str:
@@ -135,4 +135,7 @@ def _speed(base: Measurement, right: Measurement, wrong: Measurement) -> str:
     )
     if right.tokens_per_s <= base.tokens_per_s:
         return f"Speed on this CPU: {figures}. Speculation does not pay here; the lab shows what miswiring costs."
-    return f"Speed on this CPU: {figures}. One request at a time on a CPU engine: no forecast of what speculation gives on GPUs."
+    return (
+        f"Speed on this CPU: {figures}. One request at a time on a CPU engine: "
+        "no forecast of what speculation gives on GPUs."
+    )
