@@ -9,8 +9,10 @@ import argparse
 import os
 import subprocess
 import sys
+import threading
 import time
 import venv
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,9 +33,25 @@ def say(text: str) -> None:
 
 
 def pip(python: Path, *args: str) -> bool:
-    """Runs pip quietly; True when it succeeded. pip's own errors go through to the user."""
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", *args]
-    return subprocess.run(command, check=False).returncode == 0
+    """Runs pip; True when it succeeded. Says every ten seconds how far it is; pip's errors go through to the user."""
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-color", *args]
+    start = time.monotonic()
+    steps = [0, 0]  # found, installing
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        reader = threading.Thread(target=_count, args=(process.stdout, steps), daemon=True)
+        reader.start()
+        while reader.is_alive():
+            reader.join(timeout=10)
+            if reader.is_alive():
+                doing = "installing them" if steps[1] else "looking for more"
+                say(f"  {steps[0]} packages found, {doing} ({time.monotonic() - start:.0f} s)")
+    return process.returncode == 0
+
+
+def _count(lines: Iterable[str], steps: list[int]) -> None:
+    for line in lines:
+        steps[0] += line.startswith("Collecting ")
+        steps[1] += line.startswith("Installing collected packages")
 
 
 def torch_line() -> str:
@@ -48,16 +66,16 @@ def install_torch(python: Path, kind: str) -> None:
     if kind == "cuda":
         say("torch with CUDA, because TORCH=cuda asks for it")
         release = pinned.split("+")[0]
-        if not pip(python, "install", "-q", "--index-url", PYTORCH_CUDA_INDEX, release):
+        if not pip(python, "install", "--index-url", PYTORCH_CUDA_INDEX, release):
             raise SetupError(f"no CUDA build of {release} could be installed", "see pip's message above")
         return
     if sys.platform == "darwin":
         pinned = pinned.split("+")[0]  # macOS wheels are CPU builds and carry no local version
     say(f"{pinned}, the CPU build (190 MB)")
-    if pip(python, "install", "-q", "--no-deps", pinned):
+    if pip(python, "install", "--no-deps", pinned):
         return
     say("pip's configured places do not have it; trying PyTorch's own CPU index")
-    if not pip(python, "install", "-q", "--no-deps", "--index-url", PYTORCH_CPU_INDEX, pinned):
+    if not pip(python, "install", "--no-deps", "--index-url", PYTORCH_CPU_INDEX, pinned):
         raise SetupError(
             f"{pinned} was found neither where pip is configured to look nor at {PYTORCH_CPU_INDEX}",
             "check the network, or put the wheel into a folder and set PIP_FIND_LINKS=/that/folder; then make setup",
@@ -73,7 +91,7 @@ def install_locks(python: Path) -> None:
         wanted = python.parent.parent / "wanted.txt"
         wanted.write_text("\n".join(pins) + "\n")
         # --no-deps: the locks are complete; SGLang's own list would pull CUDA kernels in.
-        if not pip(python, "install", "-q", "--no-deps", "-r", str(wanted)):
+        if not pip(python, "install", "--no-deps", "-r", str(wanted)):
             raise SetupError(f"pip could not install {lock}", "see pip's message above, then run make setup again")
         wanted.unlink()
 
@@ -118,7 +136,7 @@ def main() -> None:
     install_torch(python, args.torch)
     install_locks(python)
     say("the workbook itself (editable)")
-    if not pip(python, "install", "-q", "--no-deps", "--no-build-isolation", "-e", str(ROOT)):
+    if not pip(python, "install", "--no-deps", "--no-build-isolation", "-e", str(ROOT)):
         raise SetupError("the workbook could not be installed into its venv", "see pip's message above")
     if args.torch == "cpu":
         check_no_cuda(python)
