@@ -36,22 +36,21 @@ def pip(python: Path, *args: str) -> bool:
     """Runs pip; True when it succeeded. Says every ten seconds how far it is; pip's errors go through to the user."""
     command = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-color", *args]
     start = time.monotonic()
-    steps = [0, 0]  # found, installing
+    stage = ["fetching"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
-        reader = threading.Thread(target=_count, args=(process.stdout, steps), daemon=True)
+        reader = threading.Thread(target=_follow, args=(process.stdout, stage), daemon=True)
         reader.start()
         while reader.is_alive():
             reader.join(timeout=10)
             if reader.is_alive():
-                doing = "installing them" if steps[1] else "looking for more"
-                say(f"  {steps[0]} packages found, {doing} ({time.monotonic() - start:.0f} s)")
+                say(f"  {stage[0]} ({time.monotonic() - start:.0f} s)")
     return process.returncode == 0
 
 
-def _count(lines: Iterable[str], steps: list[int]) -> None:
+def _follow(lines: Iterable[str], stage: list[str]) -> None:
     for line in lines:
-        steps[0] += line.startswith("Collecting ")
-        steps[1] += line.startswith("Installing collected packages")
+        if line.startswith("Installing collected packages"):
+            stage[0] = "installing"
 
 
 def torch_line() -> str:
