@@ -10,6 +10,7 @@ PATCHES: dict[str, tuple[str, ...]] = {
     "sglang.srt.speculative.spec_utils": ("speculation.wiring:allow_tree_sampling", "kernels:require_kernels"),
     "sglang.srt.speculative.eagle_info": ("speculation.wiring:sample_trees",),
     "sglang.srt.mem_cache.memory_pool": ("kernels:require_kernels",),
+    "sglang.srt.model_executor.model_runner": ("ranks:share_cores",),
     "sglang.srt.models.llama": ("cuda_calls:skip_synchronize",),
 }
 
