@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +41,7 @@ class SshServer:
     pid: int
 
 
+ROOT = Path(__file__).resolve().parents[2]
 SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server")
 
 
@@ -151,3 +154,37 @@ def openssh_server(folder: Path) -> Iterator[SshServer]:
     finally:
         process.terminate()
         process.wait(10)
+
+
+def remote_lab(folder: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs ``python -m remote.lab ARGUMENTS`` on the lab in `folder`."""
+    return subprocess.run(
+        [sys.executable, "-m", "remote.lab", *arguments],
+        env={**os.environ, "WORKBOOK_LAB_HOME": str(folder)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=check,
+        timeout=120,
+    )
+
+
+@contextmanager
+def lab_server(folder: Path) -> Iterator[SshServer]:
+    """Runs a lab without SGLang in `folder`; a test that wants `helpers` to find it sets WORKBOOK_LAB_HOME to that."""
+    record = json.loads(remote_lab(folder, "up", "--engine", "none", "--json").stdout)
+    try:
+        yield SshServer(
+            kind="lab",
+            alias=record["alias"],
+            host=record["host"],
+            port=record["port"],
+            user=record["user"],
+            client_key=Path(record["client_key"]),
+            known_hosts=Path(record["known_hosts"]),
+            ssh_config=Path(record["ssh_config"]),
+            home=Path(record["home"]),
+            pid=record["pid"],
+        )
+    finally:
+        remote_lab(folder, "down")
