@@ -1,4 +1,5 @@
-"""The box's side of serving: ``python3 -m remote.runner OP`` reads one JSON request and answers in JSON.
+"""The box's side of serving: ``python3 -m remote.runner OP [REQUEST]`` takes one JSON request (else from standard
+input, where ``ps`` does not show it) and answers in JSON.
 
 Operations: ``probe``, ``start``, ``list``, ``stop`` print one object; ``watch`` prints one a line. An error is
 ``{"error": {"code", "message", ...}}`` with exit status 4. Standard library only, Python 3.9 or later, Linux.
@@ -29,9 +30,9 @@ def listing(request: dict[str, Any]) -> dict[str, Any]:
 OPERATIONS = {"probe": starting.probe, "start": starting.start, "list": listing, "stop": stopping.stop}
 
 
-def main(operation: str) -> int:
+def main(operation: str, *words: str) -> int:
     """Answer one request; the exit status."""
-    request = json.load(sys.stdin)
+    request = json.loads(words[0] if words else sys.stdin.read())
     try:
         if operation == "watch":
             for event in watching.watch(request):
@@ -48,4 +49,4 @@ def main(operation: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -19,19 +19,25 @@ from remote import draft, ports, processes, runs
 
 
 def probe(request: dict[str, Any]) -> dict[str, Any]:
-    """What would stand in the way: ``{"port", "missing": [...]}``; the port is a free one where none was asked for."""
-    return {"port": _port(request["host"], request["port"]), "missing": _missing(request["folders"])}
+    """What would stand in the way, and what the models are.
+
+    ``{"port", "missing": [folder (why), ...], "configs": {folder: config.json}}``; the port is a free one where none
+    was asked for.
+    """
+    missing, configs = _models(request["folders"])
+    return {"port": _port(request["host"], request["port"]), "missing": missing, "configs": configs}
 
 
 def start(request: dict[str, Any]) -> dict[str, Any]:
     """Start the server and return its record.
 
-    The request holds ``record`` (run.json without this side's facts), ``env`` (set for the server), ``prepend``
-    (put in front of path-like variables), ``draft`` (folder and ids for a copy, or null) and ``folders`` that must be.
+    The request holds ``record`` (run.json without this side's facts), ``argv`` and ``env`` as the server gets them (the
+    record has them without secrets), ``prepend`` (put in front of path-like variables), ``draft`` (folder and ids for
+    a copy, or null) and ``folders`` that must be models.
     """
     record = request["record"]
     folder = runs.folder(record["id"])
-    if missing := _missing(request["folders"]):
+    if missing := _models(request["folders"])[0]:
         raise runs.Refused("WB-SERVE-NO-MODEL", f"there is no model at {missing[0]}", missing=missing)
     with runs.locked():
         _port(record["host"], record["port"])
@@ -39,22 +45,22 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
         try:
             if request["draft"]:
                 draft.copy(Path(request["draft"]["folder"]), folder / "draft", request["draft"]["aux_layer_ids"])
-            error = _spawn(record, folder, _environment(request))
+            error = _spawn(request, folder)
         except BaseException:
             shutil.rmtree(folder)
             raise
         if error:
             shutil.rmtree(folder)
-            raise runs.Refused("WB-SERVE-NO-PROGRAM", f"{record['argv'][0]!r} cannot be run: {error}")
+            raise runs.Refused("WB-SERVE-NO-PROGRAM", f"{request['argv'][0]!r} cannot be run: {error}")
     return runs.load(record["id"])
 
 
-def _spawn(record: dict[str, Any], folder: Path, env: dict[str, str]) -> str:
+def _spawn(request: dict[str, Any], folder: Path) -> str:
     """Fork, and become the server in the child; the error text where that fails, else empty."""
     heard, said = os.pipe()  # both close on exec: an end of file without words means that the server runs
     child = os.fork()
     if child == 0:
-        _become(record, folder, env, said)
+        _become(request, folder, said)
     os.close(said)
     with open(heard, encoding="utf-8", errors="replace") as words:
         error = words.read()
@@ -63,7 +69,8 @@ def _spawn(record: dict[str, Any], folder: Path, env: dict[str, str]) -> str:
     return error
 
 
-def _become(record: dict[str, Any], folder: Path, env: dict[str, str], said: int) -> NoReturn:
+def _become(request: dict[str, Any], folder: Path, said: int) -> NoReturn:
+    argv, env = request["argv"], _environment(request)
     try:
         os.setsid()
         for ignored in (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP):  # what Python or nohup ignore is inherited
@@ -76,7 +83,8 @@ def _become(record: dict[str, Any], folder: Path, env: dict[str, str], said: int
         os.closerange(said + 1, 1024)
         me = processes.find(os.getpid())
         assert me is not None
-        record |= {
+        record = {
+            **request["record"],
             "pid": me.pid,
             "pgid": os.getpgrp(),
             "start_time": me.start,
@@ -86,7 +94,7 @@ def _become(record: dict[str, Any], folder: Path, env: dict[str, str], said: int
         runs.save(record)
         runs.write(folder / "pid", f"{me.pid}\n")
         os.chdir(folder)
-        os.execvpe(record["argv"][0], record["argv"], env)
+        os.execvpe(argv[0], argv, env)
     except BaseException as error:  # noqa: BLE001 - this process must end here, whatever it was
         with contextlib.suppress(OSError):
             os.write(said, str(error).encode() or b"?")
@@ -122,14 +130,15 @@ def _port(host: str, wanted: int | None) -> int:
     return wanted
 
 
-def _missing(folders: list[str]) -> list[str]:
-    """Folders that are no model: absent, or without a config.json that can be read as JSON."""
-    missing = []
+def _models(folders: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """Folders that are no model (absent, or without a config.json that can be read), and the configs of the others."""
+    missing: list[str] = []
+    configs: dict[str, Any] = {}
     for folder in folders:
         try:
-            json.loads((Path(folder) / "config.json").read_text())
+            configs[folder] = json.loads((Path(folder) / "config.json").read_text())
         except OSError as error:
             missing.append(f"{folder} ({error.strerror}: {error.filename})")
         except ValueError as error:
             missing.append(f"{folder} (config.json is not JSON: {error})")
-    return missing
+    return missing, configs

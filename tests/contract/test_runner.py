@@ -1,6 +1,6 @@
-"""The box's side of serving with real processes: starts that survive, watches that see a death, stops that leave nothing.
+"""The box's side of serving with real processes: starts that survive, watches that see a death, clean stops.
 
-    .venv/bin/python -m pytest tests/contract/test_runner.py
+.venv/bin/python -m pytest tests/contract/test_runner.py
 """
 
 from __future__ import annotations
@@ -76,12 +76,13 @@ class Runner:
             return port
         record = {
             "id": run,
-            "argv": [word.replace("PORT", str(port["port"])) for word in argv],
+            "argv": argv,
             "host": "127.0.0.1",
             "port": port["port"],
             "owner": more.pop("owner", "me@laptop"),
         }
-        request = {"record": record, "env": {}, "prepend": {}, "draft": None, "folders": [], **more}
+        words = [word.replace("PORT", str(port["port"])) for word in argv]
+        request = {"record": record, "argv": words, "env": {}, "prepend": {}, "draft": None, "folders": [], **more}
         self.started.append(run)
         return self.ask("start", request)
 
@@ -112,7 +113,7 @@ def test_a_started_server_is_ready_listed_and_stopped_without_a_trace(runner: Ru
     assert (runner.home / ".workbook/runs/one/pid").read_text() == f"{record['pid']}\n"
     events = list(runner.watch(run="one", health=True))
     assert events[-1] == {"event": "ready"}
-    assert [e["text"] for e in events if e["event"] == "line"][0] == "weights"
+    assert next(e["text"] for e in events if e["event"] == "line") == "weights"
     listed = runner.ask("list", {})["runs"]
     assert [(r["record"]["id"], r["state"], r["answers"]) for r in listed] == [("one", "alive", True)]
     assert len(alive_with_mark("one")) == 2
