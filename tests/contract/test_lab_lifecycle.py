@@ -20,6 +20,12 @@ from typing import Any
 import psutil
 import pytest
 from ssh_servers import ROOT, remote_lab
+from typer.testing import CliRunner
+
+from helpers.box import connect
+from helpers.box.lab import lab_down, lab_is_up, lab_status, lab_up
+from helpers.commands import lab as commands
+from helpers.errors import BoxUnreachable, UsageError
 
 PATIENCE = 20.0
 
@@ -140,8 +146,8 @@ def test_taken_port_leaves_nothing(folder: Path) -> None:
     [
         (["--engine", "0.5.23"], "WB-LAB-ENGINE-UNKNOWN"),
         (["--engine", "none", "--tp", "3"], "WB-LAB-TP"),
-        (["--engine", "none", "--port", "70000"], "WB-LAB-USAGE"),
-        (["--colour"], "WB-LAB-USAGE"),
+        (["--engine", "none", "--port", "70000"], "WB-USAGE"),
+        (["--colour"], "WB-USAGE"),
     ],
 )
 def test_bad_usage_does_nothing(folder: Path, arguments: list[str], code: str) -> None:
@@ -235,6 +241,18 @@ def test_a_lab_whose_folder_was_deleted_is_ended(folder: Path) -> None:
     assert not alive(record["guardian_pid"])
 
 
+def test_a_lab_that_does_not_answer_is_not_ended_unasked(folder: Path) -> None:
+    """Its key is gone: nobody gets in, though it runs, and with it whatever was started in it."""
+    record = up(folder)
+    pid = int(ssh(folder, "setsid sleep 300 </dev/null >/dev/null 2>&1 & echo $!"))
+    Path(record["client_key"]).unlink()
+    assert refused(folder, "status") == (3, "WB-LAB-SILENT")
+    assert refused(folder, "up", "--engine", "none") == (4, "WB-LAB-SILENT")
+    assert alive(pid)
+    assert json.loads(remote_lab(folder, "down", "--json").stdout)["was_up"]
+    assert not alive(pid)
+
+
 def test_a_stranger_with_the_pid_is_left_alone(folder: Path) -> None:
     record = up(folder)
     remote_lab(folder, "down")
@@ -277,3 +295,42 @@ def test_interrupted_while_it_copies_sglang(folder: Path) -> None:
     assert process.returncode == 130
     assert list(parent.iterdir()) == []
     assert lab_processes(folder) == []
+
+
+# --- from the laptop's side --------------------------------------------------------------------------------------
+
+
+def test_helpers_start_it_from_any_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBOOK_LAB_HOME", str(folder))
+    monkeypatch.chdir(tmp_path)
+    assert not lab_is_up()
+    with pytest.raises(BoxUnreachable, match="WB-LAB-NOT-UP"):
+        lab_status()
+    with pytest.raises(UsageError, match="WB-LAB-TP"):
+        lab_up(engine="none", tp=3)
+    record = lab_up(engine="none")
+    assert record["started"]
+    assert lab_is_up()
+    with connect("lab") as box:
+        assert box.run(["pwd"]).stdout.strip() == record["home"]
+    assert lab_down() == {"was_up": True, "ended": 0}
+    assert not lab_is_up()
+
+
+def test_helpers_say_what_takes_long(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORKBOOK_LAB_HOME", str(folder))
+    lab_up()
+    assert "copying SGLang 0.5.9" in capsys.readouterr().err
+
+
+def test_the_command_and_its_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBOOK_LAB_HOME", str(folder))
+    runner = CliRunner()
+    started = runner.invoke(commands.app, ["up", "--engine", "none", "--json"])
+    assert started.exit_code == 0
+    assert json.loads(started.stdout)["alias"] == "lab"
+    assert "lab is up: port" in runner.invoke(commands.app, ["status"]).stdout
+    assert runner.invoke(commands.app, ["down"]).stdout == "lab is down\n"
+    assert runner.invoke(commands.app, ["down"]).stdout == "lab was not up\n"
