@@ -241,7 +241,8 @@ def read_batch(args: Sequence[Any]) -> tuple[dict[str, torch.Tensor], dict[str, 
 
 def model_facts(root: torch.nn.Module) -> dict[str, Any]:
     """What the root module itself says about the model and about what it taps."""
-    config = getattr(root, "config", None)
+    configs = (getattr(module, "config", None) for module in root.modules())
+    config = next((c for c in configs if hasattr(c, "num_hidden_layers")), None)
     architectures = getattr(config, "architectures", None) or [type(root).__name__]
     tapped = getattr(root, "layers_to_capture", None)
     return {

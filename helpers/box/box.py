@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from helpers.box import files, hello
-from helpers.box.execution import Event, Execution
+from helpers.box.execution import Execution
 from helpers.box.lines import LineSplitter
 from helpers.box.quoting import Raw, join
 from helpers.box.result import CommandResult, printable
@@ -191,9 +191,9 @@ class Box:
         if check and execution.exit_status:
             raise failed(self.name, argv, execution.exit_status, last)
 
-    def events(self, argv: Sequence[str | Raw], *, deadline: float | None = None) -> Generator[Event]:
-        """Blocks of stdout and stderr as bytes, as they come; the last event's exit status is in `execute`."""
-        return self.execute(argv, deadline=deadline).events()
+    def sh_stream(self, script: str, *, deadline: float | None = None, check: bool = True) -> Iterator[str]:
+        """`stream` for shell text; the same care as with `sh`."""
+        return self.stream(["/bin/sh", "-c", script], deadline=deadline, check=check)
 
     def read_bytes(self, path: str) -> bytes:
         """The content of a file on the box, held in memory: for small files (`pull` fetches large ones)."""

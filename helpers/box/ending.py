@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
+import paramiko
+
 from helpers.box.session import Session
 from helpers.box.wrap import wrap
 from helpers.errors import WorkbookError
@@ -46,7 +48,10 @@ def end_group(session: Session, pid: int, *, group: bool, grace: float = GRACE) 
     steps = max(1, int(grace * 10))
     script = _SCRIPT.replace("STEPS", str(steps)).replace("LIMIT", str(steps + 30))
     wrapped = wrap(["/bin/sh", "-c", script, "end", str(pid), "-" if group else ""])
-    with contextlib.suppress(WorkbookError, OSError, EOFError), session.channel(extra=2) as channel:
+    with (
+        contextlib.suppress(WorkbookError, paramiko.SSHException, OSError, EOFError),
+        session.urgent_channel() as channel,
+    ):
         channel.settimeout(grace + 15)
         channel.exec_command(wrapped.text)
         channel.shutdown_write()

@@ -14,6 +14,7 @@ import paramiko
 from helpers.box.ending import end_group
 from helpers.box.quoting import Raw
 from helpers.box.session import Session
+from helpers.box.transient import lost
 from helpers.box.wrap import Marker, wrap
 from helpers.errors import RemoteFailed, WorkbookError
 
@@ -68,7 +69,7 @@ class Execution:
             RemoteFailed: WB-RUN-DEADLINE; WB-RUN-NO-SHELL where the box runs no commands.
             Transient: WB-SSH-LOST, the connection broke; the command may go on there.
         """
-        with self.session.channel() as channel:
+        with self.session.channel(wait=self.deadline) as channel:
             feeder = self._start(channel)
             try:
                 yield from self._drain(channel)
@@ -151,8 +152,6 @@ class Execution:
         self.exit_status = channel.exit_status
 
     def session_lost(self, transport: paramiko.Transport) -> WorkbookError:
-        from helpers.box.transient import lost
-
         error = lost(self.session.target.name, getattr(transport, "saved_exception", None))
         if self.pid is not None:
             error.message += f"; {self.argv[0]!r} may still run there as process {self.pid}"

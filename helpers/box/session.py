@@ -64,12 +64,18 @@ class Session:
             return self._link
 
     @contextlib.contextmanager
-    def channel(self, *, window: int | None = None, extra: int = 0) -> Iterator[paramiko.Channel]:
+    def channel(self, *, window: int | None = None, wait: float | None = None) -> Iterator[paramiko.Channel]:
         """A session channel, closed at the end. Waits while as many are open as the box allows.
 
-        ``extra`` lets work through that must not wait behind what it is to end.
+        Args:
+            window: bytes that may be on their way unread; paramiko's default of 2 MiB is the fastest.
+            wait: seconds to wait for a free channel; for ever by default.
+
+        Raises:
+            RemoteFailed: WB-SSH-BUSY after ``wait``; WB-SSH-CHANNEL where the box allows no session at all.
+            Transient: the link broke.
         """
-        channel = self._open(window, extra)
+        channel = self._open(window, wait)
         try:
             yield channel
         finally:
@@ -78,29 +84,54 @@ class Session:
                 self._in_use -= 1
                 self._freed.notify()
 
-    def _open(self, window: int | None, extra: int) -> paramiko.Channel:
+    def _open(self, window: int | None, wait: float | None) -> paramiko.Channel:
+        until = None if wait is None else time.monotonic() + wait
         with self._lock:
             while True:
-                while self._in_use >= self._limit + extra:
-                    self._freed.wait(1.0)
+                while self._in_use >= self._limit:
+                    if until is not None and time.monotonic() > until:
+                        raise self._busy(wait)
+                    self._freed.wait(0.5)
                 link = self.link()
                 try:
                     channel = link.transport.open_session(window_size=window, timeout=self.timeout)
                 except paramiko.ChannelException as error:
                     if self._in_use == 0:
-                        raise RemoteFailed(
-                            "WB-SSH-CHANNEL",
-                            f"{self.target.name} refuses to run commands over this connection: {error}",
-                            expected="an SSH server that allows a session (MaxSessions of at least 1)",
-                            next=f"ssh {self.target.name.split(':')[0]} true",
-                        ) from error
+                        raise self._refused(error) from error
                     # The box allows fewer sessions than thought: take that as the bound and wait for one to end.
-                    self._limit, extra = max(1, self._in_use), 0
+                    self._limit = self._in_use
                     continue
                 except (paramiko.SSHException, EOFError, OSError) as error:
                     raise link.lost() from error
                 self._in_use += 1
                 return channel
+
+    @contextlib.contextmanager
+    def urgent_channel(self) -> Iterator[paramiko.Channel]:
+        """A channel that waits for none: on the live link outside the bound, else on a connection of its own."""
+        with contextlib.ExitStack() as stack:
+            try:
+                channel = self.link().transport.open_session(timeout=self.timeout)
+            except (paramiko.SSHException, EOFError, OSError):
+                link = stack.enter_context(Link.open(self.target, self.timeout))
+                channel = link.transport.open_session(timeout=self.timeout)
+            yield stack.enter_context(contextlib.closing(channel))
+
+    def _busy(self, wait: float | None) -> RemoteFailed:
+        return RemoteFailed(
+            "WB-SSH-BUSY",
+            f"all {self._limit} channels to {self.target.name} were in use for {wait:g} s",
+            expected="a free channel: some earlier command or stream has to end first",
+            next="close the streams that are not read to their end",
+        )
+
+    def _refused(self, error: Exception) -> RemoteFailed:
+        return RemoteFailed(
+            "WB-SSH-CHANNEL",
+            f"{self.target.name} refuses to run commands over this connection: {error}",
+            expected="an SSH server that allows a session (MaxSessions of at least 1)",
+            next=f"ssh {self.target.name.split(':')[0]} true",
+        )
 
     def retry(self, work: Callable[[], T], *, attempts: int = 5) -> T:
         """Do idempotent ``work`` again on a new connection when the link breaks, up to ``attempts`` times."""

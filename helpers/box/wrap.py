@@ -52,11 +52,17 @@ def wrap(
         'if [ "$_wb_g" = $$ ] || ! command -v setsid >/dev/null; then eval "$_wb_s"; '
         f'else exec setsid /bin/sh -c {quote(_GROUP)}"; $_wb_s"; fi'
     )
-    if login_shell not in POSIX_SHELLS:
-        # fish and csh read quotes and newlines in their own ways: only harmless characters reach them.
+    if login_shell not in POSIX_SHELLS or _wild(text):
+        # fish and csh read quotes and newlines in their own ways, and some servers take no command that is not UTF-8:
+        # only harmless characters reach them.
         text = f'exec /bin/sh -c \'eval "$(printf %b "{octal(text)}")"\''
     preamble = (exports(env) + "\n").encode("utf-8", "surrogateescape") if env else b""
     return Wrapped(text.encode("utf-8", "surrogateescape"), preamble, nonce)
+
+
+def _wild(text: str) -> bool:
+    """Whether ``text`` stands for bytes that are no UTF-8."""
+    return any("\udc80" <= sign <= "\udcff" for sign in text)
 
 
 @dataclass
