@@ -70,7 +70,8 @@ def compare(batches: Batches) -> Comparison:
 
 def unit(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
     """Vectors of length one; a zero vector stays zero, so that it is like nothing."""
-    return x / x.norm(dim=-1, keepdim=True).clamp(min=1e-12)
+    length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x / length.clamp(min=1e-12)
 
 
 def gram(x: Stack) -> Float[Tensor, "S S"]:
@@ -81,7 +82,8 @@ def gram(x: Stack) -> Float[Tensor, "S S"]:
 
 def norms(stack: Stack) -> Float[Tensor, "T S"]:
     """Length of each token's feature."""
-    return stack.float().norm(dim=-1)
+    length: Tensor = torch.linalg.vector_norm(stack.float(), dim=-1)
+    return length
 
 
 def cosines(a: Stack, b: Stack) -> Float[Tensor, "T S"]:

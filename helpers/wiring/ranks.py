@@ -28,7 +28,7 @@ def compare_ranks(capture: Capture) -> RankView:
     """Compare every rank with rank 0, tensor by tensor; equal hashes need no reading."""
     first, *others = capture.ranks
     hashes = {file.rank: file.sha256 for file in capture.info.files}
-    differing: dict[str, float] = Field(default_factory=dict)
+    differing: dict[str, float] = {}
     same_tokens = True
     for rank in others:
         if hashes[rank.rank] == hashes[first.rank]:
