@@ -17,8 +17,9 @@ from typing import Any
 from helpers.serving.profile import Profile, is_folder
 
 #: Names whose values are secrets: shown and stored as ``***``.
-SECRET = re.compile(r"(?i)(token|secret|password|passwd|credential|api_?key|(^|_)key$|auth)")
+SECRET = re.compile(r"(?i)(^|[_-])(token|secret|password|passwd|credentials?|key)$")
 MASK = "***"
+NO_GRAPHS = "--disable-cuda-graph"
 
 
 def server_argv(
@@ -50,6 +51,8 @@ def server_argv(
         words += ["--speculative-num-draft-tokens", str(profile.speculation.num_draft_tokens)]
     if hooks:
         words += ["--forward-hooks", json.dumps(list(hooks), separators=(",", ":"))]
+        if NO_GRAPHS not in profile.extra_args:  # hooks do not fire when a CUDA graph is replayed
+            words.append(NO_GRAPHS)
     return (*words, *(expand(word, home) for word in profile.extra_args))
 
 
@@ -75,7 +78,7 @@ def masked_argv(words: Sequence[str]) -> tuple[str, ...]:
     for word in words:
         flag, equals, _ = word.partition("=")
         is_flag = word.startswith("--")
-        secret = is_flag and SECRET.search(flag.strip("-").replace("-", "_")) is not None
+        secret = is_flag and SECRET.search(flag) is not None
         shown.append(MASK if hide and not is_flag else f"{flag}={MASK}" if secret and equals else word)
         hide = secret and not equals
     return tuple(shown)

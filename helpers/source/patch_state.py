@@ -70,7 +70,7 @@ def load_patch(name: str, version: str | None) -> Patch:
         UsageError: WB-PATCH-UNKNOWN, with the names that there are for that version.
     """
     path = PATCHES / f"sglang-{version}" / f"{name}.patch"
-    known = sorted(file.stem for file in path.parent.glob("*.patch"))
+    known = patch_names(version)
     if name not in known:
         versions = sorted(folder.name for folder in PATCHES.glob("sglang-*"))
         raise UsageError(
@@ -137,3 +137,8 @@ def _refused(patch: FilePatch, now: str, forward: Placement) -> FileState:
         return FileState(patch.path, "ambiguous", now, problem=problem, shown=hunk.shown)
     problem = f"the hunk {hunk.header} fits nowhere: the file lacks these lines"
     return FileState(patch.path, "conflict", now, problem=problem, shown=hunk.shown)
+
+
+def patch_names(version: str | None) -> list[str]:
+    """The patches that there are for SGLang ``version``."""
+    return sorted(file.stem for file in (PATCHES / f"sglang-{version}").glob("*.patch"))
