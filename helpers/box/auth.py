@@ -102,31 +102,41 @@ def _public_blob(path: Path) -> bytes | None:
 
 def _load(path: Path, attempts: Attempts) -> paramiko.PKey | None:
     """The private key in ``path``, with its certificate where one lies beside it; None and a note if it won't open."""
-    passphrase = os.environ.get(PASSPHRASE_VARIABLE)
-    problem = "no ed25519, ecdsa or rsa private key"
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         attempts.broken.append(f"{path}: {error}")
         return None
-    for key_class in _KEY_CLASSES:
-        try:
-            key = key_class.from_private_key(io.StringIO(text), password=passphrase)
-        except paramiko.PasswordRequiredException:
+    key, problem = _parse(text, None)
+    if problem == _LOCKED:
+        key, problem = _parse(text, os.environ.get(PASSPHRASE_VARIABLE))
+        if key is None:
             attempts.locked.append(path)
             return None
+    if key is None:
+        attempts.broken.append(f"{path}: {problem}")
+        return None
+    certificate = Path(f"{path}-cert.pub")
+    if certificate.is_file():
+        key.load_certificate(str(certificate))
+    return key
+
+
+_LOCKED = "it is encrypted"
+
+
+def _parse(text: str, passphrase: str | None) -> tuple[paramiko.PKey | None, str]:
+    """The key in ``text``, or why there is none; paramiko has no reader that takes all kinds in all layouts."""
+    problem = "no ed25519, ecdsa or rsa private key"
+    for key_class in _KEY_CLASSES:
+        try:
+            return key_class.from_private_key(io.StringIO(text), password=passphrase), ""
+        except paramiko.PasswordRequiredException:
+            return None, _LOCKED
         except (paramiko.SSHException, ValueError, TypeError, IndexError) as error:
-            if passphrase and ("checkints" in str(error) or "decrypt" in str(error).lower()):
-                attempts.locked.append(path)
-                return None
-            problem = str(error) or problem
-            continue
-        certificate = Path(f"{path}-cert.pub")
-        if certificate.is_file():
-            key.load_certificate(str(certificate))
-        return key
-    attempts.broken.append(f"{path}: {problem}")
-    return None
+            if "encountered" not in str(error):  # "encountered EC key, expected RSA key"
+                problem = str(error) or problem
+    return None, problem
 
 
 def _refused(target: Target, attempts: Attempts) -> BoxUnreachable:

@@ -33,6 +33,7 @@ def connect(target: str | Target = "lab", *, timeout: float = 15) -> Box:
     """
     session = Session(resolve(target) if isinstance(target, str) else target, timeout)
     try:
+        session.link()  # a box that cannot be reached now is told at once, without trying again
         return Box(session, hello.greet(session))
     except BaseException:
         session.close()

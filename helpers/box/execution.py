@@ -14,9 +14,9 @@ import paramiko
 from helpers.box.ending import end_group
 from helpers.box.quoting import Raw
 from helpers.box.session import Session
-from helpers.box.transient import lost
+from helpers.box.transient import Transient, lost
 from helpers.box.wrap import Marker, wrap
-from helpers.errors import RemoteFailed, WorkbookError
+from helpers.errors import RemoteFailed
 
 BLOCK = 1 << 18
 """Bytes taken from a channel at a time."""
@@ -73,6 +73,8 @@ class Execution:
             feeder = self._start(channel)
             try:
                 yield from self._drain(channel)
+            except Transient:
+                raise  # there is no link to end it over; the error says that it may still run
             except BaseException as error:
                 if not self._end(channel) and isinstance(error, RemoteFailed):
                     error.message += "; whether it has ended could not be confirmed"
@@ -151,7 +153,7 @@ class Execution:
             raise _no_shell(self.session.target.name, "it did not start a shell", self._err.noise + self._out.noise)
         self.exit_status = channel.exit_status
 
-    def session_lost(self, transport: paramiko.Transport) -> WorkbookError:
+    def session_lost(self, transport: paramiko.Transport) -> Transient:
         error = lost(self.session.target.name, getattr(transport, "saved_exception", None))
         if self.pid is not None:
             error.message += f"; {self.argv[0]!r} may still run there as process {self.pid}"

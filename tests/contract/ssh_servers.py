@@ -89,8 +89,11 @@ def _forced_command(home: Path) -> str:
 
 
 @contextmanager
-def openssh_server(folder: Path) -> Iterator[SshServer]:
-    """Runs sshd as this user on a free port, with keys, home and log in `folder`."""
+def openssh_server(folder: Path, *first: str) -> Iterator[SshServer]:
+    """Runs sshd as this user on a free port, with keys, home and log in `folder`.
+
+    `first` are lines of sshd_config that come before the others, and so win over them.
+    """
     binary = sshd_binary()
     home = folder / "home"
     home.mkdir(parents=True)
@@ -107,6 +110,7 @@ def openssh_server(folder: Path) -> Iterator[SshServer]:
     (folder / "sshd_config").write_text(
         "\n".join(
             [
+                *first,
                 f"ListenAddress 127.0.0.1:{port}",
                 f"HostKey {host_key}",
                 f"AuthorizedKeysFile {authorized}",
