@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from remote import tensorfile
 from remote.capture_rows import Segment, parents_of_tree
 
+SCHEMA = "workbook.taps/1"
 ROW_KEYS = ("token_ids", "positions")
 
 
@@ -58,7 +59,10 @@ def read_chunk(path: Path, step: int) -> Chunk:
     """Read a chunk's header, ids and positions; the rest stays on disk."""
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads(file.metadata()["about"])
+            metadata = file.metadata() or {}
+            if metadata.get("schema") != SCHEMA:
+                raise ValueError(f"schema {metadata.get('schema')!r}, not {SCHEMA!r}")
+            about = json.loads(metadata["about"])
             names = [name for name in file.keys() if name not in ROW_KEYS]  # noqa: SIM118 - no mapping
             tensors = {name: file.get_slice(name) for name in names}
             specs = {name: (dtype_of(piece.get_dtype()), tuple(piece.get_shape())) for name, piece in tensors.items()}

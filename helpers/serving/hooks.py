@@ -1,22 +1,11 @@
-"""What a capture profile adds to a server's start: the hook specs, and the files that the box needs for them."""
+"""What a capture profile adds to a server's start: the specs of SGLang's ``--forward-hooks``."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from helpers import paths
-
 FACTORY = "remote.taps:make_hook"
-# Uploaded as `<code>/remote/<name>`, with `<code>` on the server's PYTHONPATH: taps for the hook, the rest to assemble.
-REMOTE_FILES = ("__init__.py", "taps.py", "assemble.py", "chunks.py", "capture_rows.py", "tensorfile.py")
-
-
-def remote_files() -> list[Path]:
-    """The files of `remote/` that capturing needs on the box."""
-    return [paths.REMOTE / name for name in REMOTE_FILES]
 
 
 def hook_specs(
@@ -43,8 +32,3 @@ def hook_specs(
     modules += [f"{root}.norm", root]
     modules += [m for m in (f"{drafter}.fc", drafter) if m not in modules]
     return [{"name": "workbook", "target_modules": modules, "hook_factory": FACTORY, "config": {"arm": arm_file}}]
-
-
-def hook_argument(specs: list[dict[str, Any]]) -> list[str]:
-    """The specs as arguments of the server's command line."""
-    return ["--forward-hooks", json.dumps(specs, separators=(",", ":"))]

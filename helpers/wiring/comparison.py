@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from helpers.errors import UsageError
@@ -53,13 +53,15 @@ class Match:
 class SlotComparison:
     """Statistics over the stack of served slots, trained slots and ladder, in this order.
 
-    ``served_norms`` [N, K] and ``trained_norms`` [N, K'] are per token; token 0 of each request is left out.
+    ``served_norms`` [N, K] and ``trained_norms`` [N, K'] are per token, at ``positions`` [N] of their texts; token 0 of
+    each request is left out.
     """
 
     ladder: list[int]
     served_slots: int
     trained_slots: int
     statistics: Comparison
+    positions: Int64[Tensor, " N"]
     served_norms: Float[Tensor, "N K"]
     trained_norms: Float[Tensor, "N L"]
 
@@ -173,10 +175,11 @@ def align_features(capture: Capture, dump: Dump) -> Aligned:
     return Aligned(pairings, matched, {name: count for name, count in counts.items() if count})
 
 
-def compare_features(capture: Capture, dump: Dump, aligned: Aligned) -> SlotComparison:
-    """Compare what was served with what was trained on the aligned rows, of which there must be some.
+def compare_features(capture: Capture, dump: Dump, aligned: Aligned | None = None) -> SlotComparison:
+    """Compare what was served with what was trained on the rows that they share.
 
     Raises:
+        UsageError: ``WB-ALIGN-NOTHING`` where they share none.
         UsageError: ``WB-DUMP-HIDDEN`` where the two are of other hidden sizes.
     """
     hidden = capture.info.model.hidden_size
@@ -187,11 +190,20 @@ def compare_features(capture: Capture, dump: Dump, aligned: Aligned) -> SlotComp
             expected="a dump of the model that was captured",
             next=f"workbook inspect {dump.path}",
         )
+    aligned = align_features(capture, dump) if aligned is None else aligned
+    if not aligned.pairings:
+        raise UsageError(
+            "WB-ALIGN-NOTHING",
+            f"{capture.path} and {dump.path} share no tokens that can be compared",
+            expected="requests that start as the dump's samples do, with a feed",
+            next=f"workbook capture BOX RUN --replay {dump.path}",
+        )
+    pairings = aligned.pairings
     rank, feed = capture.ranks[0], feed_index(capture)
     slots = capture.slots or 0
 
     def batches() -> Iterator[Tensor]:
-        for pairing in aligned.pairings:
+        for pairing in pairings:
             parts = []
             if slots:
                 parts.append(rank.rows("feed", feed[pairing.served]).view(-1, slots, hidden).float())
@@ -200,4 +212,7 @@ def compare_features(capture: Capture, dump: Dump, aligned: Aligned) -> SlotComp
             yield torch.cat([*parts, *(tap.unsqueeze(1) for tap in taps)], dim=1)
 
     lengths = torch.cat([norms(stack[:, : slots + dump.slots]) for stack in batches()])
-    return SlotComparison(rank.boundaries, slots, dump.slots, compare(batches), lengths[:, :slots], lengths[:, slots:])
+    positions = torch.cat([pairing.trained for pairing in pairings])
+    return SlotComparison(
+        rank.boundaries, slots, dump.slots, compare(batches), positions, lengths[:, :slots], lengths[:, slots:]
+    )

@@ -125,8 +125,8 @@ def _bound(port: int | None) -> socket.socket:
 def _silent(record: Record, exit_code: int) -> LabError:
     return LabError(
         "WB-LAB-SILENT",
-        f"the lab's process {record.pid} runs, but lets nobody in on {record.host}:{record.port}",
-        expected="a login with the lab's own key within seconds",
+        f"the lab's process {record.pid} runs, but does not serve its client on {record.host}:{record.port}",
+        expected="a greeting within seconds, and the client key and known_hosts in their place",
         next=f"{WORKBOOK} lab down, then {WORKBOOK} lab up; its log is {record.log}",
         exit_code=exit_code,
     )
