@@ -10,6 +10,11 @@ from typing import Any
 
 from helpers.acceptance.measurement import Measurement, PairedDifference
 
+NOT_MEASURED = (
+    "Not measured here: the share of the loss that each slot causes by itself, sampling at a temperature, batches, and "
+    "texts other than Python source."
+)
+
 
 def percent(value: float) -> str:
     return f"{100 * value:.1f}%"

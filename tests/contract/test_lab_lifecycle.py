@@ -253,6 +253,28 @@ def test_a_lab_that_does_not_answer_is_not_ended_unasked(folder: Path) -> None:
     assert not alive(pid)
 
 
+def test_a_copied_folder_is_another_lab(folder: Path, tmp_path: Path) -> None:
+    record = up(folder)
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    try:
+        assert refused(copy, "status") == (3, "WB-LAB-NOT-UP")
+        assert not json.loads(remote_lab(copy, "down", "--json").stdout)["was_up"]
+        assert alive(record["pid"])
+        assert up(copy)["home"] == str(copy / "home")
+    finally:
+        remote_lab(copy, "down")
+    assert not up(folder)["started"]
+
+
+def test_a_moved_folder_stops_its_lab(folder: Path, tmp_path: Path) -> None:
+    record = up(folder)
+    moved = folder.rename(tmp_path / "moved")
+    assert refused(moved, "status") == (3, "WB-LAB-SILENT")
+    assert json.loads(remote_lab(moved, "down", "--json").stdout)["was_up"]
+    assert not alive(record["pid"])
+
+
 def test_a_stranger_with_the_pid_is_left_alone(folder: Path) -> None:
     record = up(folder)
     remote_lab(folder, "down")
