@@ -56,9 +56,9 @@ def watch(
                 yield event
                 if event["event"] in ("ready", "dead", "foreign", "end"):
                     return
-        except Transient:
+        except Transient as error:
             lost_since = lost_since or time.monotonic()
-            if time.monotonic() - lost_since > PATIENCE:
+            if error.code == "WB-SSH-CLOSED" or time.monotonic() - lost_since > PATIENCE:
                 raise
             yield {"event": "lost"}
             time.sleep(1)
