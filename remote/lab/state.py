@@ -19,6 +19,7 @@ from remote.lab.errors import USAGE, LabError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ALIAS = "lab"
+LOG_FORMAT = "%(asctime)s %(name)s %(message)s"
 HOST = "127.0.0.1"  # the only address that is ever bound
 
 
