@@ -107,6 +107,7 @@ _ADVICE = {
         "a port that nobody has",
         "leave the port out of the profile, or: workbook stop {box} {run}",
     ),
+    "WB-SERVE-FILES": ("a home that can be read and written, with room left", "workbook run {box} -- df -h ."),
     "WB-SERVE-NO-PROGRAM": (
         "the server's interpreter",
         "mend python in the profile: workbook run {box} -- which python3",

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import ssh_servers
@@ -23,7 +26,9 @@ from serving_support import NOTEBOOK, SERVER, TALKER, start, to_json
 from helpers.box import Box, connect
 from helpers.errors import RemoteFailed, UsageError, WrongResult
 from helpers.paths import ROOT
-from helpers.serving import Run, find_runs, get_run
+from helpers.serving import Plan, Profile, Run, find_runs, get_run
+from helpers.serving import start as start_plan
+from helpers.source import Checkout
 from remote import processes
 
 IMPORTS_NOTHING = "import no_such_module"
@@ -207,3 +212,43 @@ def test_an_unknown_run_is_a_usage_error(box: Box) -> None:
     with pytest.raises(UsageError, match="no run 'nosuch'") as caught:
         get_run(box, "nosuch")
     assert caught.value.code == "WB-SERVE-NO-RUN"
+
+
+def planned(name: str, **changes: object) -> Plan:
+    """A start whose server is a plain Python process."""
+    profile = Profile(name="plain", engine="sglang==0.5.9", model="org/model", python=sys.executable)
+    checkout = Checkout("/nowhere/sglang", "0.5.9", sys.executable, "3.11")
+    code = "import sys, time; time.sleep(600)"
+    argv = (sys.executable, "-c", code, "--api-key", "s3cret")
+    return Plan(name, profile.model_copy(update=changes), argv, 39999, checkout, (), "/nowhere")
+
+
+def test_secrets_reach_the_server_and_are_not_kept(box: Box, name: str) -> None:
+    run = start_plan(box, planned(name, env={"HF_TOKEN": "s3cret", "PLAIN": "~/x"}))
+    assert Path(f"/proc/{run.pid}/cmdline").read_bytes().endswith(b"\0--api-key\0s3cret\0")
+    environment = Path(f"/proc/{run.pid}/environ").read_bytes().split(b"\0")
+    assert b"HF_TOKEN=s3cret" in environment
+    assert f"PLAIN={box.home}/x".encode() in environment
+    kept = box.read_text(f"{run.folder}/run.json")
+    assert "s3cret" not in kept
+    assert run.argv[-2:] == ("--api-key", "***")
+    assert (box.run(["stat", "-c", "%a", run.folder]).stdout) == "700\n"
+    assert "s3cret" not in run.stop().model_dump_json()
+
+
+def test_an_interrupted_start_leaves_nothing(box: Box, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C after the server came up and before its start was answered."""
+    launch = importlib.import_module("helpers.serving.launch")
+    real = launch.ask
+
+    def interrupted(box: Box, operation: str, request: dict[str, object], **more: str) -> dict[str, object]:
+        answer = real(box, operation, request, **more)
+        if operation == "start":
+            raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr(launch, "ask", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start_plan(box, planned(name))
+    assert of_run(name) == []
+    assert get_run(box, name).state == "dead"
