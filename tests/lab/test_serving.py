@@ -34,10 +34,10 @@ WORKBOOK = [sys.executable, "-m", "helpers.cli"]
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays(lab: Path) -> Iterator[None]:
+def nothing_stays(lab_home: Path) -> Iterator[None]:
     """Each test leaves a stock checkout and no process of any run of this lab."""
     yield
-    left = [p for p in processes.running() if str(lab) in p.command and "sglang" in p.command]
+    left = [p for p in processes.running() if str(lab_home) in p.command and "sglang" in p.command]
     assert not left
 
 
@@ -60,7 +60,7 @@ def refused(*words: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, error
 
 
-def profiles(tmp_path: Path, name: str, lines: str) -> str:
+def profile_file(tmp_path: Path, name: str, lines: str) -> str:
     """A file with one profile more than the lab's."""
     path = tmp_path / "profiles.toml"
     path.write_text((DATA / "profiles/lab.toml").read_text() + f"\n[profiles.{name}]\n{lines}\n")
@@ -110,36 +110,36 @@ def test_bad_input_is_one_clear_error_and_nothing_is_started(box: Box, tmp_path:
     before = len(find_runs(box))
     status, error = refused("serve", "lab", "rihgt")
     assert (status, error["code"], error["next"]) == (2, "WB-PROFILE-UNKNOWN", "did you mean 'right'?")
-    file = profiles(tmp_path, "x", 'model = "~/models/nowhere"')
+    file = profile_file(tmp_path, "x", 'model = "~/models/nowhere"')
     status, error = refused("serve", "lab", "x", "--profiles", file)
     assert (status, error["code"]) == (4, "WB-SERVE-NO-MODEL")
     assert "/models/nowhere" in error["message"]
-    file = profiles(tmp_path, "x", 'engine = "sglang==0.5.23"')
+    file = profile_file(tmp_path, "x", 'engine = "sglang==0.5.23"')
     status, error = refused("serve", "lab", "x", "--profiles", file)
     assert (status, error["code"]) == (4, "WB-SERVE-ENGINE-VERSION")
     status, error = refused("serve", "lab", "miswired")
     assert (status, error["code"]) == (4, "WB-SERVE-PATCH-MISSING")
     port = re.sub(r"\D", "", str(box.port))  # the lab's own SSH server has it
-    file = profiles(tmp_path, "x", f"port = {port}")
+    file = profile_file(tmp_path, "x", f"port = {port}")
     status, error = refused("serve", "lab", "x", "--profiles", file)
     assert (status, error["code"]) == (4, "WB-SERVE-PORT-TAKEN")
     assert len(find_runs(box)) == before
 
 
-def test_a_server_that_dies_while_loading_is_told_at_once(box: Box, lab: Path, tmp_path: Path) -> None:
+def test_a_server_that_dies_while_loading_is_told_at_once(box: Box, lab_home: Path, tmp_path: Path) -> None:
     """A model folder without weights: config and tokenizer are read, then the scheduler dies."""
-    model = lab / "home/models/hollow"
+    model = lab_home / "home/models/hollow"
     model.mkdir()
-    for file in (lab / "home/models/target").iterdir():
+    for file in (lab_home / "home/models/target").iterdir():
         if file.suffix != ".safetensors":
             (model / file.name).symlink_to(file.resolve())
-    status, error = refused("serve", "lab", "x", "--profiles", profiles(tmp_path, "x", 'model = "~/models/hollow"'))
+    status, error = refused("serve", "lab", "x", "--profiles", profile_file(tmp_path, "x", 'model = "~/models/hollow"'))
     now = time.time()
     assert (status, error["code"]) == (4, "WB-SERVE-MISSING-FILE")
     assert any("RuntimeError: Cannot find any model weights" in line for line in error["lines"])
     run = find_runs(box)[-1]
     assert (run.profile.name, run.state, of_run(run.id)) == ("x", "dead", [])
-    assert now - (lab / f"home/.workbook/runs/{run.id}/server.log").stat().st_mtime < 5
+    assert now - (lab_home / f"home/.workbook/runs/{run.id}/server.log").stat().st_mtime < 5
 
 
 def test_an_interrupted_serve_leaves_no_process(box: Box) -> None:
@@ -195,7 +195,7 @@ def test_the_cases_patch_taps_boundaries_0_2_5(box: Box, tmp_path: Path) -> None
     assert patches.status(box, PATCH).files[0].sha256 == STOCK
 
 
-def test_a_plan_names_what_it_found(box: Box, lab: Path) -> None:
+def test_a_plan_names_what_it_found(box: Box, lab_home: Path) -> None:
     planned = plan(box, get_profile("right"))
-    assert planned.checkout.root == str(lab / "home/sglang/python")
+    assert planned.checkout.root == str(lab_home / "home/sglang/python")
     assert (planned.checkout.version, planned.patches) == ("0.5.9", ())
