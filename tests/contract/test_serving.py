@@ -94,6 +94,10 @@ def test_a_killed_kernel_leaves_the_server_to_the_next_one(ssh_server: ssh_serve
         run.wait_ready(30, progress=False)
         assert run.stop().clean
     assert of_run(name) == []
+    until = time.monotonic() + 15  # the killed kernel's watch finds out at its next beat
+    while watches := [p for p in processes.running() if f'"run": "{name}"' in p.command]:
+        assert time.monotonic() < until, watches
+        time.sleep(0.2)
 
 
 @pytest.mark.parametrize("on_interrupt", ["stop", "leave"])
