@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
+from helpers.commands import lab
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -34,6 +35,9 @@ app = typer.Typer(
 @app.callback()
 def root() -> None:
     """Keeps `workbook` a group even while it has few commands; the help text is the app's."""
+
+
+app.add_typer(lab.app, name="lab", no_args_is_help=True)
 
 
 @app.command()

@@ -63,7 +63,7 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         "killed": [p.as_dict() for p in killed],
         "left": [p.as_dict() for p in left],
         "orphans": [p.as_dict() for p in {p.pid: p for p in [*outside, *orphans]}.values() if _alive(p)],
-        "port_closed": _closed(record),
+        **_port(record),
         "gpu": _gpu_after(memory),
         "seconds": round(time.monotonic() - began, 3),
     }
@@ -124,14 +124,20 @@ def _alive(process: processes.Process) -> bool:
     return now is not None and now.alive and now.start == process.start
 
 
-def _closed(record: runs.Record) -> bool:
-    """Whether nobody listens on the run's port any more; a socket can outlive its process by a moment."""
+def _port(record: runs.Record) -> dict[str, Any]:
+    """Whether nobody listens on the run's port any more, and who does: it may be another's by now.
+
+    A socket can outlive its process by a moment.
+    """
     until = time.monotonic() + 3
     while ports.answers(record["host"], record["port"]):
+        holder = ports.holder(record["port"])
+        if holder and not processes.marked(record["id"], [holder]):
+            return {"port_closed": False, "port_holder": holder.as_dict()}
         if time.monotonic() > until:
-            return False
+            return {"port_closed": False, "port_holder": None}
         time.sleep(POLL)
-    return True
+    return {"port_closed": True, "port_holder": None}
 
 
 def _gpu_memory(pids: list[int]) -> dict[str, Any] | None:

@@ -22,3 +22,5 @@ from helpers.serving.records import StopReport as StopReport
 from helpers.serving.registry import find_runs as find_runs
 from helpers.serving.registry import get_run as get_run
 from helpers.serving.run import Run as Run
+from helpers.serving.session import Served as Served
+from helpers.serving.session import serving as serving

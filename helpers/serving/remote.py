@@ -54,7 +54,7 @@ def watch(
                 if event["event"] == "line":
                     offset, tail = event["offset"], None
                 yield event
-                if event["event"] in ("ready", "dead", "end"):
+                if event["event"] in ("ready", "dead", "foreign", "end"):
                     return
         except Transient:
             lost_since = lost_since or time.monotonic()
