@@ -33,10 +33,12 @@ def test_the_last_state_is_the_targets_before_its_final_norm() -> None:
         normed = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * norm
         said = (normed @ head.T).argmax(-1)
         produced = sample.loss_mask[1:]
+        # After the norm every token would have length one per channel, once the norm's weights are taken off.
+        assert ((x / norm).pow(2).mean(-1).sqrt() - 1).abs().min() > 0.05
         right += int((said[:-1] == sample.token_ids[1:])[produced].sum())
         total += int(produced.sum())
     assert total == 12 * 32
-    assert right / total > 0.97  # greedy text: bf16 turns a near tie now and then
+    assert right / total > 0.99  # greedy text: bf16 may turn a near tie
 
 
 def test_the_repository_stays_small() -> None:
