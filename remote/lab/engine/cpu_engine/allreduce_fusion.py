@@ -1,7 +1,7 @@
 """SGLang's "all-reduce fused into the next layer's norm", which one node of SM90 or SM100 GPUs uses by default.
 
 On that path a layer returns a sum that is not yet reduced over the ranks, and what EAGLE-3 captures of it is wrong on
-every rank. The lab takes the path when ``--enable-flashinfer-allreduce-fusion`` asks for it, so that it can be looked at.
+every rank. The lab takes the path where ``--enable-flashinfer-allreduce-fusion`` asks for it, to have that looked at.
 """
 
 from __future__ import annotations
