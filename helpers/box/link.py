@@ -1,0 +1,116 @@
+"""One authenticated connection to one box, and everything under it that has to be closed with it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from types import TracebackType
+
+import paramiko
+
+from helpers.box import hostkeys
+from helpers.box.auth import authenticate
+from helpers.box.sockets import DEAD_AFTER, ProxyProcess, tcp
+from helpers.box.targets import Target, lab_not_up, resolve
+from helpers.box.transient import Transient, lost, unreachable
+from helpers.box.transport import BoxTransport
+
+KEEPALIVE = 10.0
+_MAX_JUMPS = 8
+
+
+class Link:
+    """An open connection. Made by `Link.open`; a context manager.
+
+    Attributes:
+        transport: paramiko's transport; commands run in its channels.
+        opened: monotonic time at which the login was done.
+    """
+
+    def __init__(self, target: Target, transport: BoxTransport, under: contextlib.ExitStack) -> None:
+        self.target = target
+        self.transport = transport
+        self.opened = time.monotonic()
+        self._under = under
+
+    @classmethod
+    def open(cls, target: Target, timeout: float = 15.0, *, via: Link | None = None, depth: int = 0) -> Link:
+        """Connect (through ``via``, where given), check the host key, log in; all of it within ``timeout`` seconds.
+
+        Raises:
+            BoxUnreachable: with the code that tells what was in the way (network, host key, login, lab not up).
+        """
+        deadline = time.monotonic() + timeout
+        with contextlib.ExitStack() as stack:
+            sock, proxy = _socket(target, timeout, stack, via, depth)
+            transport = BoxTransport(sock)
+            stack.callback(transport.close)
+            entries = hostkeys.read(target.known_hosts)
+            name = hostkeys.lookup_name(target.host, target.port, target.key_name)
+            options = transport.get_security_options()
+            options.key_types = hostkeys.preferred(entries, name, options.key_types)
+            remaining = max(1.0, deadline - time.monotonic())
+            transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = remaining
+            try:
+                transport.start_client(timeout=remaining)
+                key = transport.get_remote_server_key()
+                hostkeys.verify(entries, name, key, target.known_hosts)
+                authenticate(transport, target)
+            except (paramiko.SSHException, EOFError, OSError) as error:
+                if proxy is not None:
+                    raise proxy.failed(target.name, timeout) from error
+                cause = error if str(error) else "it closed the connection during the handshake"
+                raise unreachable(target.name, f"{target.host}:{target.port}", cause, timeout) from error
+            transport.watch(KEEPALIVE, DEAD_AFTER)
+            return cls(target, transport, stack.pop_all())
+
+    @property
+    def alive(self) -> bool:
+        return self.transport.is_active() and self.transport.is_authenticated()
+
+    def lost(self) -> Transient:
+        """The error to raise when this link turned out to be broken."""
+        return lost(self.target.name, self.transport.saved_exception)
+
+    def close(self) -> None:
+        self._under.close()
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _socket(
+    target: Target, timeout: float, stack: contextlib.ExitStack, via: Link | None, depth: int
+) -> tuple[socket.socket | paramiko.Channel, ProxyProcess | None]:
+    """The stream to talk SSH over; what has to be closed after it is put on ``stack``."""
+    if via is None and target.proxy_jump:
+        if depth >= _MAX_JUMPS:
+            hops = ",".join(target.proxy_jump)
+            raise unreachable(target.name, f"ProxyJump {hops}", "the jumps lead round in a circle", timeout)
+        for hop in target.proxy_jump:
+            via = stack.enter_context(Link.open(resolve(hop), timeout, via=via, depth=depth + 1))
+    if via is not None:
+        return _forward(via, target, timeout), None
+    if target.proxy_command:
+        proxy = stack.enter_context(ProxyProcess(target.proxy_command))
+        return proxy.sock, proxy
+    try:
+        return stack.enter_context(contextlib.closing(tcp(target.name, target.host, target.port, timeout))), None
+    except Transient as error:
+        if target.is_lab:
+            raise lab_not_up(f"the lab is not up: nothing answers at {target.host}:{target.port}") from error
+        raise
+
+
+def _forward(link: Link, target: Target, timeout: float) -> paramiko.Channel:
+    to, origin = (target.host, target.port), ("127.0.0.1", 0)
+    try:
+        return link.transport.open_channel("direct-tcpip", to, origin, timeout=timeout)
+    except paramiko.SSHException as error:
+        raise unreachable(target.name, f"{to[0]}:{to[1]} from {link.target.name}", error, timeout) from error

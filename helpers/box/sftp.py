@@ -1,0 +1,39 @@
+"""SFTP, for boxes whose login has no shell."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import paramiko
+
+from helpers.box.session import Session
+from helpers.errors import RemoteFailed
+
+
+@contextlib.contextmanager
+def open_sftp(session: Session) -> Iterator[paramiko.SFTPClient]:
+    """An SFTP client on a channel of its own.
+
+    Raises:
+        RemoteFailed: WB-SFTP-REFUSED. Transient: the link broke.
+    """
+    with session.channel() as channel:
+        try:
+            channel.settimeout(session.timeout)
+            channel.invoke_subsystem("sftp")
+            client = paramiko.SFTPClient(channel)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            if not channel.get_transport().is_active():
+                raise session.link().lost() from error
+            raise RemoteFailed(
+                "WB-SFTP-REFUSED",
+                f"{session.target.name} offers neither a shell nor SFTP: {error or 'it closed the channel'}",
+                expected="a login with a shell, or with the subsystem sftp",
+                next="ask whoever runs the box for shell access",
+            ) from error
+        channel.settimeout(None)
+        try:
+            yield client
+        finally:
+            client.close()

@@ -1,0 +1,30 @@
+"""The one class of failures after which the same work may be tried again on a new connection."""
+
+from __future__ import annotations
+
+from helpers.errors import BoxUnreachable
+
+
+class Transient(BoxUnreachable):
+    """The link broke or could not be made just now. Wrong keys and refused logins are not of this class."""
+
+
+def lost(where: str, cause: object = None) -> Transient:
+    """The connection to ``where`` broke off."""
+    why = f": {cause}" if cause is not None and str(cause) else ""
+    return Transient(
+        "WB-SSH-LOST",
+        f"the connection to {where} was lost{why}",
+        expected="a connection that lasts until the work is done",
+        next=f"workbook run {where} -- true",
+    )
+
+
+def unreachable(where: str, address: str, cause: object, seconds: float) -> Transient:
+    """No connection could be made within ``seconds``."""
+    return Transient(
+        "WB-SSH-CONNECT",
+        f"{where} ({address}) cannot be reached: {cause}",
+        expected=f"an SSH server that answers within {seconds:g} s",
+        next="check the address, the port and the network (VPN?): ssh -v " + where.split(":")[0],
+    )

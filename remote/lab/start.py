@@ -1,0 +1,136 @@
+"""Starts the guardian and its daemon, detached, and takes everything back when that does not end well."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from remote.lab.checkout import fill_home
+from remote.lab.errors import FAILED, LabError
+from remote.lab.keys import ensure_keys, write_client_files
+from remote.lab.reach import answers
+from remote.lab.session_env import DAEMON_MARKER
+from remote.lab.state import (
+    ALIAS,
+    CHECKOUT,
+    HOST,
+    Paths,
+    Process,
+    Record,
+    say,
+    user_name,
+    write_record,
+)
+
+READY_SECONDS = 60.0
+INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "TZ")
+"""What the daemon needs of `up`'s environment; whatever else is there, such as secrets, is none of its business."""
+
+
+def start(paths: Paths, listening: socket.socket, *, engine: str | None, tp: int) -> Record:
+    """Makes what the lab's folder lacks, starts the lab on a bound socket and waits until it lets its client in.
+
+    Raises:
+        LabError: it did not come up; nothing of it runs any more.
+    """
+    keys = ensure_keys(paths)
+    fill_home(paths, engine, say)
+    port = int(listening.getsockname()[1])
+    write_client_files(paths, keys, port, user_name())
+    guardian = _spawn(paths, listening)
+    try:
+        pid = _ready(guardian, paths)
+        record = Record(
+            alias=ALIAS,
+            host=HOST,
+            port=port,
+            user=user_name(),
+            pid=pid,
+            start_time=Process.of(pid).start_time,
+            guardian_pid=guardian.pid,
+            guardian_start_time=Process.of(guardian.pid).start_time,
+            home=str(paths.home),
+            client_key=str(keys.client),
+            known_hosts=str(paths.known_hosts),
+            ssh_config=str(paths.ssh_config),
+            log=str(paths.log),
+            engine=engine,
+            tp=tp,
+        )
+        if not answers(record):
+            raise _failed(f"the lab's server on port {port} does not answer", paths)
+        _deaf()  # from here on the lab is up, and an interrupt must not claim otherwise
+        write_record(paths, record)
+        _keep(guardian, paths)
+    except BaseException:
+        _deaf()  # a second Ctrl-C must not cut this short
+        if guardian.poll() is None:
+            stop(Process.of(guardian.pid))
+        raise
+    return record
+
+
+def _deaf() -> None:
+    """Takes no further interrupt: the command is about to end anyway."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def stop(guardian: Process, seconds: float = 15) -> None:
+    """Asks the guardian to end the lab, and waits until it has. One that does not is killed; the daemon sees that."""
+    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
+        guardian.signal(number)
+        end = time.monotonic() + patience
+        while guardian.alive() and time.monotonic() < end:
+            time.sleep(0.02)
+
+
+def _spawn(paths: Paths, listening: socket.socket) -> subprocess.Popen[bytes]:
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    env |= {"PYTHONPATH": str(CHECKOUT), "HOME": str(paths.home), DAEMON_MARKER: str(paths.root)}
+    with open(os.open(paths.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "remote.lab.guardian", str(paths.root), str(listening.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=CHECKOUT,
+            env=env,
+            pass_fds=(listening.fileno(),),
+            start_new_session=True,
+        )
+
+
+def _ready(guardian: subprocess.Popen[bytes], paths: Paths) -> int:
+    """The daemon's pid, once it says that it serves."""
+    assert guardian.stdout is not None
+    readable, _, _ = select.select([guardian.stdout], [], [], READY_SECONDS)
+    words = guardian.stdout.readline().split() if readable else []
+    if words[:1] != [b"ready"]:
+        raise _failed("the lab's server ended while it started" if readable else "the lab's server said nothing", paths)
+    return int(words[1])
+
+
+def _keep(guardian: subprocess.Popen[bytes], paths: Paths) -> None:
+    """Tells the daemon to outlive this process."""
+    assert guardian.stdin is not None
+    try:
+        guardian.stdin.write(b"keep\n")
+        guardian.stdin.close()
+    except OSError:
+        raise _failed("the lab's server ended while it started", paths) from None
+
+
+def _failed(message: str, paths: Paths) -> LabError:
+    return LabError(
+        "WB-LAB-START-FAILED",
+        message,
+        expected="a server that answers on the loopback",
+        next=f"tail -n 20 {paths.log}",
+        exit_code=FAILED,
+    )
