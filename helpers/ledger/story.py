@@ -31,6 +31,22 @@ def ids(values: Sequence[int] | None) -> str:
     return "-" if values is None else "[" + ", ".join(map(str, values)) + "]"
 
 
+def measured(row: Measurement, against: Measurement | None = None) -> str:
+    """A measurement as a sentence of Markdown, against another one where given."""
+    if row.accept_rate is None:
+        return f"**{row.tokens_per_s:.1f} tokens/s** without speculation, one request at a time."
+    text = f"Accept rate with the ids {ids(row.aux_layer_ids)}: **{rate(row)}**, n = {row.verify_steps} verify steps"
+    if against is not None:
+        text += f"; `{against.name}` had {rate(against)}"
+    return f"{text}. Greedy text equal to the baseline's: **{'yes' if row.greedy_equal else 'NO'}**."
+
+
+def findings(diagnosis: Mapping[str, Any]) -> str:
+    """A diagnosis as Markdown: verdict, findings, cause."""
+    lines = [f"* `{f['code']}` ({f['severity']}): {f['summary']}" for f in diagnosis["findings"]]
+    return "\n".join([f"**Verdict: {diagnosis['verdict']}**", "", *lines, "", cause(diagnosis)])
+
+
 def profile_rows(rows: Sequence[Measurement]) -> list[dict[str, str]]:
     """The table of configurations."""
     return [

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
+from helpers.progress import show_command
 from helpers.serving.argv import (
     command_text,
     expand,
@@ -101,7 +100,7 @@ def launch(box: Box, profile: Profile, *, progress: bool = True) -> Run:
     for attempt in range(1, ATTEMPTS + 1):
         planned = plan(box, profile)
         if progress:
-            Console(stderr=True, highlight=False).print(planned.text, markup=False, soft_wrap=True)
+            show_command(planned.text)
         try:
             return start(box, planned)
         except RemoteFailed as error:
