@@ -10,7 +10,7 @@ from jaxtyping import install_import_hook
 HERE = Path(__file__).parent
 
 # Shape annotations are checked in tests, and cost nothing elsewhere.
-install_import_hook(["helpers.tensors", "helpers.wiring", "helpers.acceptance"], "beartype.beartype")
+install_import_hook(["helpers.tensors", "helpers.wiring"], "beartype.beartype")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,6 @@
 """Makes .venv from the locks. Standard library only: it runs before anything is installed.
 
-`make setup` calls it. It can be interrupted and run again: the venv counts as ready only when its last line was reached.
+`make setup` calls it. It can be interrupted and run again: the venv counts as ready only once the last step is done.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import argparse
 import os
 import subprocess
 import sys
+import threading
 import time
 import venv
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,9 +33,24 @@ def say(text: str) -> None:
 
 
 def pip(python: Path, *args: str) -> bool:
-    """Runs pip quietly; True when it succeeded. pip's own errors go through to the user."""
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", *args]
-    return subprocess.run(command, check=False).returncode == 0
+    """Runs pip; True when it succeeded. Says every ten seconds how far it is; pip's errors go through to the user."""
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-color", *args]
+    start = time.monotonic()
+    stage = ["fetching"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        reader = threading.Thread(target=_follow, args=(process.stdout, stage), daemon=True)
+        reader.start()
+        while reader.is_alive():
+            reader.join(timeout=10)
+            if reader.is_alive():
+                say(f"  {stage[0]} ({time.monotonic() - start:.0f} s)")
+    return process.returncode == 0
+
+
+def _follow(lines: Iterable[str], stage: list[str]) -> None:
+    for line in lines:
+        if line.startswith("Installing collected packages"):
+            stage[0] = "installing"
 
 
 def torch_line() -> str:
@@ -48,16 +65,16 @@ def install_torch(python: Path, kind: str) -> None:
     if kind == "cuda":
         say("torch with CUDA, because TORCH=cuda asks for it")
         release = pinned.split("+")[0]
-        if not pip(python, "install", "-q", "--index-url", PYTORCH_CUDA_INDEX, release):
+        if not pip(python, "install", "--index-url", PYTORCH_CUDA_INDEX, release):
             raise SetupError(f"no CUDA build of {release} could be installed", "see pip's message above")
         return
     if sys.platform == "darwin":
         pinned = pinned.split("+")[0]  # macOS wheels are CPU builds and carry no local version
     say(f"{pinned}, the CPU build (190 MB)")
-    if pip(python, "install", "-q", "--no-deps", pinned):
+    if pip(python, "install", "--no-deps", pinned):
         return
     say("pip's configured places do not have it; trying PyTorch's own CPU index")
-    if not pip(python, "install", "-q", "--no-deps", "--index-url", PYTORCH_CPU_INDEX, pinned):
+    if not pip(python, "install", "--no-deps", "--index-url", PYTORCH_CPU_INDEX, pinned):
         raise SetupError(
             f"{pinned} was found neither where pip is configured to look nor at {PYTORCH_CPU_INDEX}",
             "check the network, or put the wheel into a folder and set PIP_FIND_LINKS=/that/folder; then make setup",
@@ -66,18 +83,20 @@ def install_torch(python: Path, kind: str) -> None:
 
 def install_locks(python: Path) -> None:
     for lock in LOCKS:
-        pins = [line for line in (ROOT / lock).read_text().splitlines() if line and not line.startswith(("#", "torch=="))]
+        pins = [
+            line for line in (ROOT / lock).read_text().splitlines() if line and not line.startswith(("#", "torch=="))
+        ]
         say(f"{len(pins)} packages of {lock}")
         wanted = python.parent.parent / "wanted.txt"
         wanted.write_text("\n".join(pins) + "\n")
         # --no-deps: the locks are complete; SGLang's own list would pull CUDA kernels in.
-        if not pip(python, "install", "-q", "--no-deps", "-r", str(wanted)):
+        if not pip(python, "install", "--no-deps", "-r", str(wanted)):
             raise SetupError(f"pip could not install {lock}", "see pip's message above, then run make setup again")
         wanted.unlink()
 
 
 def check_no_cuda(python: Path) -> None:
-    """Ends the set-up when a CUDA build came in unasked: it costs gigabytes and hides which torch the figures are from."""
+    """Ends the set-up when a CUDA build came in unasked: it costs gigabytes and blurs which torch gave the figures."""
     probe = (
         "import importlib.metadata as m, torch\n"
         "bad=[d.name for d in m.distributions() if d.name.lower().startswith(('nvidia-','cuda-'))]\n"
@@ -86,7 +105,10 @@ def check_no_cuda(python: Path) -> None:
     )
     out = subprocess.run([str(python), "-c", probe], capture_output=True, text=True, check=False)
     if out.returncode != 0:
-        raise SetupError(f"torch does not import: {out.stderr.strip().splitlines()[-1:]}", f"rm -r {python.parent.parent} && make setup")
+        raise SetupError(
+            f"torch does not import: {out.stderr.strip().splitlines()[-1:]}",
+            f"rm -r {python.parent.parent} && make setup",
+        )
     found = [line for line in out.stdout.splitlines() if line.strip()]
     if found:
         raise SetupError(
@@ -113,7 +135,7 @@ def main() -> None:
     install_torch(python, args.torch)
     install_locks(python)
     say("the workbook itself (editable)")
-    if not pip(python, "install", "-q", "--no-deps", "--no-build-isolation", "-e", str(ROOT)):
+    if not pip(python, "install", "--no-deps", "--no-build-isolation", "-e", str(ROOT)):
         raise SetupError("the workbook could not be installed into its venv", "see pip's message above")
     if args.torch == "cpu":
         check_no_cuda(python)

@@ -21,7 +21,7 @@ from remote.lab.state import lab_paths
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise LabError(
-            "WB-LAB-USAGE",
+            "WB-USAGE",
             message,
             expected=self.format_usage().strip(),
             next="python -m remote.lab --help",

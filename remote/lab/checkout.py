@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from remote.lab.errors import USAGE, LabError
+from remote.lab.errors import USAGE, WORKBOOK, LabError
 from remote.lab.state import CHECKOUT, Paths, write_atomically
 
 ENGINES = ("0.5.9",)
@@ -29,7 +29,7 @@ def check_engine(engine: str | None) -> None:
             "WB-LAB-ENGINE-UNKNOWN",
             f"the lab has no CPU engine for SGLang {engine!r}",
             expected=f"one of {', '.join(ENGINES)}, or none for a box without SGLang",
-            next=f"workbook lab up --engine {ENGINES[0]}",
+            next=f"{WORKBOOK} lab up --engine {ENGINES[0]}",
             exit_code=USAGE,
         )
     try:
@@ -56,7 +56,7 @@ def check_tp(tp: int) -> list[str]:
             "WB-LAB-TP",
             f"the target cannot be split {tp} ways: it has {heads} attention heads and {experts} experts",
             expected=f"one of {', '.join(map(str, allowed))}",
-            next=f"workbook lab up --tp {allowed[-1]}",
+            next=f"{WORKBOOK} lab up --tp {allowed[-1]}",
             exit_code=USAGE,
         )
     if int(drafter["num_attention_heads"]) % tp:

@@ -9,7 +9,7 @@ from typing import Any
 
 from remote.lab import leftovers, start
 from remote.lab.checkout import check_engine, check_tp
-from remote.lab.errors import FAILED, UNREACHABLE, USAGE, LabError
+from remote.lab.errors import FAILED, UNREACHABLE, USAGE, WORKBOOK, LabError
 from remote.lab.reach import answers
 from remote.lab.session_env import DAEMON_MARKER
 from remote.lab.state import ALIAS, HOST, Paths, Record, locked, read_record, write_record
@@ -30,7 +30,9 @@ def up(paths: Paths, *, engine: str | None, tp: int | None, port: int | None) ->
     warnings = check_tp(tp or 1)
     with locked(paths):
         record = read_record(paths)
-        if record is not None and answers(record):
+        if record is not None and record.daemon.alive():
+            if not answers(record):  # not ended unasked: servers may run in it
+                raise _silent(record, FAILED)
             _check_same(record, engine, port)
             if tp is not None and tp != record.tp:
                 record = replace(record, tp=tp)
@@ -50,7 +52,7 @@ def status(paths: Paths) -> dict[str, Any]:
     if not record.daemon.alive():
         raise _not_up(f"the lab in {paths.root} is gone: its process {record.pid} no longer runs")
     if not answers(record):
-        raise _not_up(f"the lab's process {record.pid} runs, but does not answer on {record.host}:{record.port}")
+        raise _silent(record, UNREACHABLE)
     return record.to_json()
 
 
@@ -96,7 +98,7 @@ def _check_same(record: Record, engine: str | None, port: int | None) -> None:
         "WB-LAB-ALREADY-UP",
         f"a lab is up already: engine {record.engine}, port {record.port}",
         expected=f"that one, or none (asked: engine {engine}, port {port or 'any'})",
-        next="workbook lab down",
+        next=f"{WORKBOOK} lab down",
         exit_code=USAGE,
     )
 
@@ -114,10 +116,20 @@ def _bound(port: int | None) -> socket.socket:
             "WB-LAB-PORT-TAKEN",
             f"the lab cannot listen on {HOST}:{port}: {error.strerror}",
             expected="a port that no other program holds",
-            next="workbook lab up (takes a free port)",
+            next=f"{WORKBOOK} lab up (takes a free port)",
             exit_code=USAGE,
         ) from None
     return sock
+
+
+def _silent(record: Record, exit_code: int) -> LabError:
+    return LabError(
+        "WB-LAB-SILENT",
+        f"the lab's process {record.pid} runs, but does not serve its client on {record.host}:{record.port}",
+        expected="a greeting within seconds, and the client key and known_hosts in their place",
+        next=f"{WORKBOOK} lab down, then {WORKBOOK} lab up; its log is {record.log}",
+        exit_code=exit_code,
+    )
 
 
 def _not_up(message: str) -> LabError:
@@ -125,7 +137,7 @@ def _not_up(message: str) -> LabError:
         "WB-LAB-NOT-UP",
         message,
         expected=f"a running lab, reached as {ALIAS!r}",
-        next="workbook lab up",
+        next=f"{WORKBOOK} lab up",
         exit_code=UNREACHABLE,
     )
 

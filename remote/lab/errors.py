@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+WORKBOOK = ".venv/bin/workbook"
 USAGE, UNREACHABLE, FAILED, INTERRUPTED = 2, 3, 4, 130
 
 

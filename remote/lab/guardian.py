@@ -1,45 +1,39 @@
 """Parent of the lab's daemon: when that ends, however it ends, nothing that the lab started stays behind.
 
 `python -m remote.lab.guardian FOLDER SOCKET_FD` passes its standard input and output on to the daemon, which talks
-over them to `up`. It then waits, ends what is left, removes lab.json and goes. On Linux it is the reaper of orphans
-too: whatever a session started is its descendant, whatever it did to its environment or session.
+over them to `up`. It then waits, ends what is left, removes lab.json and goes. On Linux the daemon's children become
+its own when the daemon dies, whatever they did to their environment or session.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import psutil
-
 from remote.lab import leftovers
+from remote.lab.process import adopt_orphans
 from remote.lab.state import Paths, read_record
-
-PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(argv: list[str]) -> int:
     paths, listening = Paths(Path(argv[0])), int(argv[1])
-    if psutil.LINUX:
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     # The daemon holds the reading end of this pipe: end of file tells it that its guardian died.
     alive, keep_open = os.pipe()
     daemon = subprocess.Popen(
         [sys.executable, "-m", "remote.lab.daemon", str(paths.root), str(listening), str(alive)],
         pass_fds=(listening, alive),
     )
-    # os.kill, not Popen's own: that one may reap the daemon, and the wait below would miss its end.
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(daemon.pid, signal.SIGTERM))
+    signal.signal(signal.SIGTERM, lambda *_: daemon.send_signal(signal.SIGTERM))
     os.close(alive)
     os.close(listening)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
         os.dup2(nowhere, fd)
-    _wait(daemon.pid)
+    daemon.wait()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # from here on the kernel reaps what is ended below
     leftovers.end(paths, parent=os.getpid())
@@ -48,16 +42,6 @@ def main(argv: list[str]) -> int:
         paths.record.unlink(missing_ok=True)
     os.close(keep_open)
     return 0
-
-
-def _wait(daemon: int) -> None:
-    """Waits for the daemon, and reaps the orphans that come to this process meanwhile."""
-    while True:
-        try:
-            if os.waitpid(-1, 0)[0] == daemon:
-                return
-        except ChildProcessError:
-            return
 
 
 if __name__ == "__main__":

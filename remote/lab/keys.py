@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncssh
-
 from remote.lab.state import ALIAS, HOST, Paths, write_atomically
 
 
@@ -29,6 +27,8 @@ def ensure_keys(paths: Paths) -> Keys:
     keys = key_files(paths)
     for path in (keys.host, keys.client):
         if not path.exists():
+            import asyncssh  # a third of a second, which most commands need not spend
+
             key = asyncssh.generate_private_key("ssh-ed25519", comment=f"workbook-lab-{path.name.partition('_')[0]}")
             write_atomically(path.with_name(path.name + ".pub"), key.export_public_key().decode(), 0o644)
             write_atomically(path, key.export_private_key().decode(), 0o600)

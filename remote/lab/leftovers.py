@@ -11,7 +11,7 @@ import psutil
 from remote.lab.session_env import MARKER
 from remote.lab.state import Paths
 
-GRACE = 2.0
+GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import fcntl
 import os
 import pwd
@@ -10,12 +11,15 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import termios
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from remote.lab.descriptors import Descriptor
+
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 @dataclass(frozen=True)
@@ -53,28 +57,31 @@ class Started:
 
 
 class Children:
-    """Waits for the processes of all sessions, also of those whose client is gone.
+    """Waits for the processes of all sessions, also of those whose client is gone, and for the orphans they leave.
 
-    One SIGCHLD handler and no thread: it has to be made inside the running event loop.
+    One SIGCHLD handler and no thread: it has to be made inside the running event loop, and nothing else there may
+    wait for a child. On Linux, orphans come to this process instead of init, so that it can find them all.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[subprocess.Popen[bytes], asyncio.Future[int]] = {}
+        self._waiting: dict[int, tuple[subprocess.Popen[bytes], asyncio.Future[int]]] = {}
+        adopt_orphans()
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._reap)
 
     def _watch(self, process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting[process] = future
-        self._reap()  # it may have ended before it was entered here
+        self._waiting[process.pid] = process, future
         return future
 
     def _reap(self) -> None:
-        for process, future in list(self._waiting.items()):
-            code = process.poll()
-            if code is not None:
-                del self._waiting[process]
-                if not future.done():
-                    future.set_result(code)
+        with suppress(ChildProcessError):  # no child is left
+            while (ended := os.waitpid(-1, os.WNOHANG))[0] != 0:
+                pid, status = ended
+                if pid in self._waiting:
+                    process, future = self._waiting.pop(pid)
+                    process.returncode = os.waitstatus_to_exitcode(status)  # else Popen waits for a stranger
+                    if not future.done():
+                        future.set_result(process.returncode)
 
     def start(self, command: str | None, env: Mapping[str, str], cwd: str, terminal: Terminal | None) -> Started:
         """Starts a command by the user's shell, or, without one, a login shell.
@@ -137,6 +144,12 @@ class Children:
             os.close(slave)
         # Two descriptors of one master, since a reader and a writer of ours each close their own.
         return Started(process.pid, self._watch(process), Descriptor(os.dup(master)), Descriptor(master), None)
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of its descendants' orphans, where the system can do that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def login_shell() -> str:

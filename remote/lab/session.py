@@ -153,6 +153,12 @@ def _exit_signal(number: int) -> tuple[bytes, ...]:
     return len(name).to_bytes(4, "big") + name, b"\0", b"\0\0\0\0", b"\0\0\0\0"
 
 
-def _sftp(channel: SSHChannel[bytes]) -> asyncssh.SFTPServer:
+class _Files(asyncssh.SFTPServer):
     """Files as they are: relative paths start at the daemon's working folder, which is the box's home."""
-    return asyncssh.SFTPServer(cast("asyncssh.SSHServerChannel[bytes]", channel))
+
+    def exit(self) -> None:
+        self.channel.exit(0)  # as sftp-server does; without a status, scp takes the transfer for failed
+
+
+def _sftp(channel: SSHChannel[bytes]) -> asyncssh.SFTPServer:
+    return _Files(cast("asyncssh.SSHServerChannel[bytes]", channel))

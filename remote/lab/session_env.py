@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
 
+from remote.lab.engine.environment import box_environment
 from remote.lab.process import login_shell
 from remote.lab.state import CHECKOUT, Paths
 
@@ -28,7 +25,7 @@ def session_environment(paths: Paths, user: str) -> dict[str, str]:
     `python3` is the interpreter that runs the lab; it finds the box's own checkout of SGLang before site-packages.
     """
     return {
-        **_engine_environment(),
+        **box_environment(),
         "HOME": str(paths.home),
         "USER": user,
         "LOGNAME": user,
@@ -37,11 +34,3 @@ def session_environment(paths: Paths, user: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(ENGINE), str(paths.home / "sglang" / "python")]),
         MARKER: str(paths.root),
     }
-
-
-def _engine_environment() -> Mapping[str, str]:
-    """What the CPU engine wants to be set; the engine's own file is the one place that knows."""
-    if importlib.util.find_spec("remote.lab.engine") is None:
-        return {}
-    module = importlib.import_module("remote.lab.engine.environment")
-    return cast("Callable[[], Mapping[str, str]]", module.box_environment)()

@@ -63,7 +63,7 @@ def start(paths: Paths, listening: socket.socket, *, engine: str | None, tp: int
             tp=tp,
         )
         if not answers(record):
-            raise _failed(f"the lab's server on port {port} does not let its own client in", paths)
+            raise _failed(f"the lab's server on port {port} does not answer", paths)
         write_record(paths, record)
         _keep(guardian, paths)
     except BaseException:

@@ -15,6 +15,8 @@ from typing import Any
 
 import psutil
 
+from remote.lab.errors import USAGE, LabError
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 ALIAS = "lab"
 HOST = "127.0.0.1"  # the only address that is ever bound
@@ -177,8 +179,17 @@ def locked(paths: Paths) -> Iterator[None]:
     The folder is made if need be, and removed again when nothing was put into it.
     """
     while True:
-        paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(paths.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(paths.root, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise LabError(
+                "WB-LAB-FOLDER",
+                f"the lab's folder {paths.root} cannot be used: {error.strerror}",
+                expected="a folder of yours on a local disk",
+                next="set WORKBOOK_LAB_HOME to another folder, or unset it",
+                exit_code=USAGE,
+            ) from None
         fcntl.flock(fd, fcntl.LOCK_EX)
         # Whoever held the lock may have removed the folder meanwhile: then this locks a folder without a name.
         with suppress(FileNotFoundError):

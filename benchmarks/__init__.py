@@ -1,0 +1,1 @@
+"""Speed as ratios: ours against a named peer in the same run (`make bench`)."""

@@ -1,0 +1,64 @@
+"""95% intervals for rates of pooled counts, by bootstrap over requests.
+
+Verify steps of one request are alike (same text, same habits), so the request is the unit that is drawn, not the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+DRAWS = 4000
+
+
+def ratio_interval(
+    numerators: Sequence[float], denominators: Sequence[float], *, seed: int = 0, draws: int = DRAWS
+) -> tuple[float, float]:
+    """Interval of sum(numerators) / sum(denominators), requests drawn with replacement.
+
+    Args:
+        numerators: per request, for example correct drafts.
+        denominators: per request, for example proposed drafts; not all zero.
+
+    >>> low, high = ratio_interval([5, 6, 4, 7], [10, 10, 10, 10])
+    >>> low <= 0.55 <= high
+    True
+    """
+    top, bottom = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
+    picks = _picks(len(top), seed, draws)
+    ratios = top[picks].sum(1) / bottom[picks].sum(1)
+    return _bounds(ratios)
+
+
+def paired_difference(
+    first: tuple[Sequence[float], Sequence[float]],
+    second: tuple[Sequence[float], Sequence[float]],
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> tuple[float, tuple[float, float]]:
+    """Difference of two pooled ratios over the same requests, and its interval.
+
+    The same requests are drawn for both sides, so what one prompt does to both cancels out.
+
+    Args:
+        first: (numerators, denominators) per request of the first configuration.
+        second: the same of the second, the requests in the same order.
+    """
+    a, b = (np.asarray(x, dtype=float) for x in first)
+    c, d = (np.asarray(x, dtype=float) for x in second)
+    if len(a) != len(c):
+        raise ValueError(f"a paired comparison needs the same requests on both sides, got {len(a)} and {len(c)}")
+    picks = _picks(len(a), seed, draws)
+    differences = a[picks].sum(1) / b[picks].sum(1) - c[picks].sum(1) / d[picks].sum(1)
+    return float(a.sum() / b.sum() - c.sum() / d.sum()), _bounds(differences)
+
+
+def _picks(requests: int, seed: int, draws: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return np.random.default_rng(seed).integers(0, requests, size=(draws, requests))
+
+
+def _bounds(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[float, float]:
+    low, high = np.percentile(values, [2.5, 97.5])
+    return float(low), float(high)

@@ -1,0 +1,155 @@
+"""`workbook capture`, `diagnose` and `inspect`: thin, each a call into the rooms and its result as text or JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from helpers.commands.output import AsJson, emit
+from helpers.errors import UsageError
+from helpers.paths import investigations_dir
+
+if TYPE_CHECKING:
+    from helpers.serving.capture import Boundaries
+    from helpers.wiring.boundaries import Convention
+    from helpers.wiring.diagnosis import Diagnosis
+
+
+def capture(
+    box: Annotated[str, typer.Argument(metavar="BOX")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its profile's name.")],
+    prompts: Annotated[Path | None, typer.Option(help="JSON lines of {id, input_ids}.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Send a dump's own token ids instead of prompts.")] = None,
+    boundaries: Annotated[str, typer.Option(metavar="all|LIST|none", help="Such as 0,2,5.")] = "all",
+    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Per prompt: 32, or 1 with --replay.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many prompts.")] = None,
+    terms: Annotated[bool, typer.Option("--terms", help="Also both terms of each boundary.")] = False,
+    out: Annotated[Path | None, typer.Option(help="A new folder for the capture.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Captures taps and feed of a running server while it answers prompts; pulls and verifies them."""
+    from helpers.box import connect
+    from helpers.serving import capture as taps
+    from helpers.serving.registry import get_run
+
+    wanted = parse_boundaries(boundaries)
+    if (prompts is None) == (replay is None):
+        raise UsageError(
+            "WB-USAGE",
+            "capture takes --prompts or --replay, one of them",
+            expected="--prompts FILE or --replay DUMP",
+            next="workbook capture --help",
+        )
+    chosen = read(prompts, replay)[:limit]
+    with connect(box) as connected:
+        found = get_run(connected, run)
+        stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        folder = taps.capture(
+            connected,
+            found,
+            chosen,
+            boundaries=wanted,
+            max_new_tokens=max_new_tokens or (1 if replay else 32),
+            out=out or investigations_dir() / "captures" / f"{found.id}-{stamp}",
+            terms=terms,
+        )
+    from helpers.tensors.inspect import inspect as look
+
+    result = {"capture": str(folder), **look(folder)}
+    emit(result, as_json=as_json, text=lines(result))
+    return 0
+
+
+def diagnose(
+    served: Annotated[Path, typer.Option(metavar="PATH", help="A capture.")],
+    train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump.")],
+    draft: Annotated[Path | None, typer.Option(metavar="DIR", help="The drafter's folder.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Says what the drafter was trained on, what it is fed, how the two differ, and which ids mend it."""
+    from helpers.tensors.capture import read_capture
+    from helpers.tensors.dumps import read_dump
+    from helpers.wiring.diagnosis import diagnose as examine
+
+    taken = read_capture(served, verify=True)
+    diagnosis = examine(taken, read_dump(train), convention=convention_of(taken.info), draft=draft)
+    emit(diagnosis.to_json(), as_json=as_json, text=describe(diagnosis))
+    return diagnosis.exit_code
+
+
+def inspect(path: Annotated[Path, typer.Argument(metavar="PATH")], as_json: AsJson = False) -> int:
+    """Says what a folder or file of tensors is: format, samples, tokens, slots, width, dtype, layer ids."""
+    from helpers.tensors.inspect import inspect as look
+
+    result = look(path)
+    emit(result, as_json=as_json, text=lines(result))
+    return 0
+
+
+def parse_boundaries(text: str) -> Boundaries:
+    """``all``, ``none`` or a list such as ``0,2,5``."""
+    if text == "all":
+        return "all"
+    if text == "none":
+        return "none"
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise UsageError(
+            "WB-USAGE",
+            f"--boundaries {text!r} is no list of boundaries",
+            expected="all, none, or numbers with commas",
+            next="--boundaries 0,2,5",
+        ) from error
+
+
+def read(prompts: Path | None, replay: Path | None) -> list[Any]:
+    """The prompts of a file, or a dump's samples as prompts."""
+    from helpers.acceptance.prompts import Prompt, read_prompts
+
+    if prompts is not None:
+        return list(read_prompts(prompts))
+    from helpers.tensors.dumps import read_dump
+
+    assert replay is not None
+    return [Prompt(f"s{i}", tuple(s.token_ids.tolist())) for i, s in enumerate(read_dump(replay))]
+
+
+def convention_of(info: Any) -> Convention | None:
+    """How the captured engine reads ids; None where that has not been read, and then no ids are named."""
+    from helpers.wiring.boundaries import convention_for
+
+    try:
+        return convention_for(info.engine.name, info.engine.version, info.model.architecture)
+    except UsageError:
+        return None
+
+
+def lines(result: dict[str, Any]) -> str:
+    """A flat result, a line a key."""
+    width = max(map(len, result))
+    return "\n".join(f"{key:<{width}}  {value}" for key, value in result.items() if value is not None)
+
+
+def describe(diagnosis: Diagnosis) -> str:
+    """A diagnosis for people: the verdict, the slots, the findings, the fix."""
+    found = [f"{diagnosis.verdict}, from {diagnosis.aligned_tokens} aligned tokens", ""]
+    for slot in diagnosis.slots:
+        sides = (
+            f"{name} {'unknown' if side.boundary is None else f'boundary {side.boundary}'}"
+            + (f" ({side.score:.4f})" if side.score is not None else "")
+            for name, side in (("trained on", slot.trained), ("fed", slot.served))
+        )
+        found.append(f"slot {slot.slot}: {', '.join(sides)}")
+    found += ["", *(f"{f.severity:<7} {f.code}: {f.summary}" for f in diagnosis.findings)]
+    if diagnosis.fix is not None:
+        found += ["", f"fix: {diagnosis.fix.note}"]
+    return "\n".join(found)
+
+
+app = typer.Typer()
+for command in (capture, diagnose, inspect):
+    app.command()(command)

@@ -1,0 +1,1 @@
+"""Plotly figures: tidy data in, figure out, nothing else. Colours are safe for colour-blind readers (Okabe-Ito)."""

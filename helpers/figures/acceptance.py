@@ -1,0 +1,79 @@
+"""Figures of acceptance: survival curves and accept rates per configuration, with their intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from helpers.figures.theme import COLOURS, DASHES, dress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+
+def survival(rows: pd.DataFrame, *, caption: str) -> go.Figure:
+    """S(k), the share of verify steps in which at least k drafts were accepted, per configuration.
+
+    Args:
+        rows: columns ``profile``, ``k`` (1..num_steps), ``survival``, ``low``, ``high`` (95% interval).
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for number, (profile, part) in enumerate(rows.groupby("profile", sort=False)):
+        ordered = part.sort_values("k")
+        figure.add_scatter(
+            x=ordered["k"],
+            y=ordered["survival"],
+            name=str(profile),
+            mode="lines+markers",
+            line={"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)]},
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": ordered["high"] - ordered["survival"],
+                "arrayminus": ordered["survival"] - ordered["low"],
+            },
+        )
+    figure.update_xaxes(dtick=1)
+    figure.update_yaxes(range=[0, 1], tickformat=".0%")
+    return dress(
+        figure,
+        title="Acceptance survival S(k), with 95% intervals",
+        x="k (drafts accepted in a verify step, at least)",
+        y="share of verify steps",
+        caption=caption,
+    )
+
+
+def accept_rates(rows: pd.DataFrame, *, caption: str) -> go.Figure:
+    """Accept rate of every configuration with its 95% interval.
+
+    Args:
+        rows: columns ``profile``, ``accept_rate``, ``low``, ``high``.
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure(
+        go.Bar(
+            x=rows["profile"],
+            y=rows["accept_rate"],
+            marker_color=[COLOURS[i % len(COLOURS)] for i in range(len(rows))],
+            text=[f"{v:.1%}" for v in rows["accept_rate"]],
+            textposition="inside",
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": rows["high"] - rows["accept_rate"],
+                "arrayminus": rows["accept_rate"] - rows["low"],
+            },
+        )
+    )
+    figure.update_yaxes(tickformat=".0%", rangemode="tozero")
+    return dress(
+        figure,
+        title="Accept rate per configuration, with 95% intervals",
+        x="profile",
+        y="correct drafts / proposed drafts",
+        caption=caption,
+    )

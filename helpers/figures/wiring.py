@@ -1,0 +1,109 @@
+"""Figures of the wiring: feature norms, the slot matrix, and each slot against the ladder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from helpers.figures.theme import COLOURS, COSINE_SCALE, dress
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+
+def feature_norms(rows: pd.DataFrame, *, caption: str) -> go.Figure:
+    """Token norms of each slot, what training captured beside what serving feeds.
+
+    Args:
+        rows: columns ``side`` ("trained" or "served"), ``slot`` (int), ``token`` (position), ``norm`` (L2, float);
+            a row a token and slot.
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for colour, side in zip(COLOURS, ("trained", "served"), strict=False):
+        part = rows[rows["side"] == side]
+        figure.add_box(
+            x=[f"slot {slot}" for slot in part["slot"]],
+            y=part["norm"],
+            name=side,
+            marker_color=colour,
+            boxpoints="outliers",
+            marker_size=3,
+        )
+    figure.update_layout(boxmode="group", legend_title_text="features")
+    return dress(
+        figure,
+        title="Feature norms per slot, trained against served",
+        x="slot of the drafter's fused input",
+        y="L2 norm of a token's feature",
+        caption=caption,
+    )
+
+
+def slot_matrix(rows: pd.DataFrame, *, caption: str) -> go.Figure:
+    """Mean centred cosine of every served slot with every trained slot.
+
+    Args:
+        rows: columns ``served`` (int), ``trained`` (int), ``cosine`` (float in -1..1). A good wiring has
+            ones on the diagonal.
+    """
+    import plotly.graph_objects as go
+
+    table = rows.pivot(index="served", columns="trained", values="cosine")
+    figure = go.Figure(
+        go.Heatmap(
+            z=table.to_numpy(),
+            x=[f"trained slot {c}" for c in table.columns],
+            y=[f"served slot {r}" for r in table.index],
+            zmin=0,
+            zmax=1,
+            colorscale=COSINE_SCALE,
+            colorbar_title="centred cosine",
+            text=[[f"{v:.3f}" for v in row] for row in table.to_numpy()],
+            texttemplate="%{text}",
+            hovertemplate="%{y}, %{x}: %{z:.4f}<extra></extra>",
+        )
+    )
+    figure.update_yaxes(autorange="reversed")
+    return dress(
+        figure,
+        title="Slot matrix: which trained slot does each served slot look like?",
+        x="trained (the dump)",
+        y="served (the feed)",
+        caption=caption,
+    )
+
+
+def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
+    """Each slot's centred cosine with every boundary of the ladder; the peak says which boundary the slot is.
+
+    Args:
+        rows: columns ``side``, ``slot`` (int), ``boundary`` (int), ``cosine`` (float).
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    sides = sorted(set(rows["side"]))
+    for number, ((slot, side), part) in enumerate(rows.groupby(["slot", "side"])):
+        ordered = part.sort_values("boundary")
+        peak = ordered["cosine"].to_numpy().argmax()
+        figure.add_scatter(
+            x=ordered["boundary"],
+            y=ordered["cosine"],
+            name=f"{side} slot {slot}",
+            mode="lines+markers",
+            marker={"size": [13 if i == peak else 5 for i in range(len(ordered))], "symbol": "circle"},
+            line={
+                "color": COLOURS[(number // len(sides)) % len(COLOURS)],
+                "dash": "dot" if side == "trained" else "solid",
+            },
+        )
+    figure.update_xaxes(dtick=1 if rows["boundary"].max() <= 20 else None)
+    return dress(
+        figure,
+        title="Which boundary is each slot? The large dot is the best match",
+        x="boundary (0 = embedding output, n = after the last layer)",
+        y="mean centred cosine",
+        caption=caption,
+    )

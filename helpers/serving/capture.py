@@ -1,0 +1,269 @@
+"""Captures: arm the hook of a running server, send it prompts, have the box put the tensors together, fetch them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import httpx
+
+from helpers.errors import RemoteFailed, UsageError, WorkbookError
+from helpers.owner import whoami
+from helpers.progress import Progress
+from helpers.progress import progress as show_progress
+from helpers.uploads import upload
+
+if TYPE_CHECKING:
+    from helpers.box import Box
+    from helpers.serving.run import Run
+
+Boundaries = Literal["all", "none"] | Sequence[int]
+
+
+class Prompt(Protocol):
+    """What a capture needs of a prompt: a name of its own, and token ids."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def input_ids(self) -> Sequence[int]: ...
+
+
+def capture(
+    box: Box,
+    run: Run,
+    prompts: Sequence[Prompt],
+    *,
+    boundaries: Boundaries = "all",
+    max_new_tokens: int = 32,
+    out: Path,
+    terms: bool = False,
+    progress: bool = True,
+) -> Path:
+    """Capture what a server computes and feeds its drafter while it answers these prompts, greedily, one by one.
+
+    Args:
+        run: started from a profile with ``capture``; nobody else should use the server meanwhile.
+        boundaries: of those that the profile hooks; ``none`` for the feed alone.
+        max_new_tokens: per prompt; 1 for the prompts' own tokens (to compare with a dump of the same text).
+        out: a folder that does not exist yet, or is empty; the capture is pulled into it and verified.
+        terms: also both terms of each boundary (a layer's own output and the residual).
+
+    Returns:
+        ``out``. The capture also stays on the box, in the run's folder.
+
+    Raises:
+        UsageError: WB-CAPTURE-OUT, WB-CAPTURE-NO-HOOK, WB-CAPTURE-BOUNDARIES, WB-CAPTURE-NO-PROMPTS.
+        RemoteFailed: WB-CAPTURE-BUSY, WB-CAPTURE-REQUEST, or what remote/assemble.py says (WB-CAPTURE-...).
+    """
+    wanted = check(run, prompts, boundaries, out)
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
+    folder = f"{run.folder}/taps/{name}"
+    order = {"directory": f"{folder}/chunks", "boundaries": wanted, "terms": terms, "by": whoami(), "capture": name}
+    with show_progress(f"capture of {run.id}", enabled=progress, done=f"captured into {out}") as bar:
+        with run.tunnel() as tunnel, httpx.Client(base_url=tunnel.url, timeout=600, trust_env=False) as client:
+            about = describe(box, run, get(client, "/server_info"))
+            about |= {"sampling": {"temperature": 0, "max_new_tokens": max_new_tokens}}
+            flush = not about["launch"]["disable_radix_cache"]
+            with armed(box, f"{run.folder}/taps/arm.json", order):
+                requests = [ask(client, prompt, name, max_new_tokens, flush=flush) for prompt in told(prompts, bar)]
+        bar.update("assembling on the box")
+        assemble(box, run, folder, {"capture": about, "requests": requests})
+        bar.update("pulling")
+        fetch(box, folder, out)
+    return out
+
+
+def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path) -> list[int] | None:
+    """Refuse what cannot work before the server hears of it; returns the boundaries for the arm file (None: all)."""
+    hooked = run.profile.capture
+    if not prompts:
+        raise UsageError(
+            "WB-CAPTURE-NO-PROMPTS",
+            "there are no prompts to capture",
+            expected="at least one",
+            next="data/prompts/lab-heldout.jsonl has some for the lab",
+        )
+    if hooked is False:
+        raise UsageError(
+            "WB-CAPTURE-NO-HOOK",
+            f"run {run.id} was started without the capture hook (profile {run.profile.name!r})",
+            expected="a profile with capture = true, or a list of boundaries",
+            next=f"add `capture = true` to the profile, then: workbook serve {run.box.name} {run.profile.name}",
+        )
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(
+            "WB-CAPTURE-OUT",
+            f"{out} exists and is not an empty folder",
+            expected="a new folder; a capture never writes over another one",
+            next="choose another name",
+        )
+    if boundaries == "all":
+        return None
+    wanted = [] if boundaries == "none" else sorted({int(b) for b in boundaries})
+    missing = [b for b in wanted if hooked is not True and b not in hooked]
+    if missing or any(b < 0 for b in wanted):
+        raise UsageError(
+            "WB-CAPTURE-BOUNDARIES",
+            f"boundaries {wanted} were asked for, and run {run.id} hooks {'all' if hooked is True else list(hooked)}",
+            expected="a part of the hooked boundaries",
+            next="set `capture = true` in the profile and start it again",
+        )
+    return wanted
+
+
+@contextmanager
+def armed(box: Box, arm: str, order: dict[str, Any]) -> Iterator[None]:
+    """The hook armed inside the block; the arm file is made only if there is none, and is gone afterwards."""
+    part = f"{arm}.{secrets.token_hex(4)}"
+    box.write_text(part, json.dumps(order))
+    try:
+        # A hard link fails where the name is taken: of two captures at a time, one is told so.
+        if not box.run(["ln", "--", part, arm], check=False).ok:
+            raise busy(box, arm)
+    finally:
+        box.run(["rm", "-f", "--", part])
+    try:
+        yield
+    finally:
+        box.run(["rm", "-f", "--", arm])
+
+
+def busy(box: Box, arm: str) -> RemoteFailed:
+    try:
+        other = json.loads(box.read_text(arm))
+        who = f"{other.get('by', 'somebody')} (capture {other.get('capture', '?')})"
+    except (WorkbookError, ValueError):
+        who = "somebody"
+    return RemoteFailed(
+        "WB-CAPTURE-BUSY",
+        f"the hook is armed already on {box.name}, by {who}",
+        expected="one capture at a time for each run",
+        next=f"wait for it; if it was left behind by a crash: workbook run {box.name} -- rm {arm}",
+    )
+
+
+def told(prompts: Sequence[Prompt], bar: Progress) -> Iterator[Prompt]:
+    for number, prompt in enumerate(prompts, start=1):
+        bar.update("request", f"{number} of {len(prompts)}")
+        yield prompt
+
+
+def get(client: httpx.Client, path: str) -> dict[str, Any]:
+    try:
+        answer = client.get(path).raise_for_status().json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise refused(f"{path} was not answered", error) from error
+    if not isinstance(answer, dict):
+        raise refused(f"{path} was answered with {type(answer).__name__}")
+    return answer
+
+
+def ask(client: httpx.Client, prompt: Prompt, capture: str, max_new_tokens: int, *, flush: bool) -> dict[str, Any]:
+    """One greedy request: its ids and those that came back."""
+    body = {
+        "rid": f"{capture}-{prompt.id}",
+        "input_ids": list(prompt.input_ids),
+        "sampling_params": {"temperature": 0, "max_new_tokens": max_new_tokens, "ignore_eos": True},
+    }
+    try:
+        if flush:  # rows that the prefix cache spares would never pass the hook
+            client.post("/flush_cache").raise_for_status()
+        answer = client.post("/generate", json=body).raise_for_status().json()
+        output_ids = [int(token) for token in answer["output_ids"]]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise refused(f"request {prompt.id} of {len(prompt.input_ids)} tokens got no usable answer", error) from error
+    return {"id": prompt.id, "prompt_ids": list(prompt.input_ids), "output_ids": output_ids}
+
+
+def refused(what: str, error: Exception | None = None) -> RemoteFailed:
+    said = error.response.text[:300] if isinstance(error, httpx.HTTPStatusError) else str(error or "")
+    return RemoteFailed(
+        "WB-CAPTURE-REQUEST",
+        f"{what}: {said or type(error).__name__}",
+        expected="an answer of SGLang's HTTP API",
+        next="workbook logs BOX RUN shows what the server said last",
+    )
+
+
+LAUNCH_KEYS = (
+    "dtype",
+    "attention_backend",
+    "disable_radix_cache",
+    "chunked_prefill_size",
+    "enable_flashinfer_allreduce_fusion",
+    "moe_a2a_backend",
+    "enable_dp_attention",
+    "speculative_algorithm",
+    "speculative_num_steps",
+    "speculative_eagle_topk",
+    "speculative_num_draft_tokens",
+)
+
+
+def describe(box: Box, run: Run, server: dict[str, Any]) -> dict[str, Any]:
+    """What a capture says of its server, as the server itself says it."""
+    return {
+        "run": run.id,
+        "profile": run.profile.name,
+        "engine": {"name": "sglang", "version": str(server["version"])},
+        "tp_size": int(server["tp_size"]),
+        "aux_layer_ids": configured_ids(box, server.get("speculative_draft_model_path")),
+        "launch": {"cuda_graph": not server["disable_cuda_graph"], **{key: server.get(key) for key in LAUNCH_KEYS}},
+        "patches": [patch.name for patch in run.record.patches],
+    }
+
+
+def configured_ids(box: Box, draft: str | None) -> list[int] | None:
+    """The ids that SGLang reads: those of the drafter's nested ``eagle_config``, and no others."""
+    if draft is None or not draft.startswith("/"):
+        return None
+    config = json.loads(box.read_text(f"{draft}/config.json"))
+    ids = (config.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids")
+    return None if ids is None else [int(i) for i in ids]
+
+
+def assemble(box: Box, run: Run, folder: str, order: dict[str, Any]) -> None:
+    """Run remote/assemble.py on the box; its error becomes ours."""
+    python = run.record.engine.python
+    requests = f"{folder}/requests.json"
+    box.write_text(requests, json.dumps(order))
+    command = [python, "-m", "remote.assemble", folder, "--requests", requests]
+    result = box.run(command, cwd=upload(box, python=python), check=False)
+    try:
+        answer = json.loads(result.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        answer = {}
+    if "error" in answer:
+        raise RemoteFailed(**answer["error"])
+    if not result.ok or "capture" not in answer:
+        raise RemoteFailed(
+            "WB-CAPTURE-ASSEMBLE",
+            f"putting the capture together failed on {box.name} with exit status {result.exit_status}",
+            expected="one JSON object",
+            next=f"the chunks are still there: workbook run {box.name} -- ls {folder}/chunks",
+            lines=result.stderr.splitlines()[-10:],
+        )
+
+
+def fetch(box: Box, folder: str, out: Path) -> None:
+    """Pull a capture beside its place, hold it against its own hashes, and only then give it its name."""
+    from helpers.tensors.capture import read_capture
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        box.pull(folder, part, progress=False)
+        read_capture(part, verify=True)
+        part.replace(out)
+        out.chmod(0o755)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise

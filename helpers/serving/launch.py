@@ -1,0 +1,208 @@
+"""Start a server from a profile: everything is looked at first, the exact command is shown, then it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from helpers.errors import RemoteFailed, UsageError, WorkbookError
+from helpers.owner import whoami
+from helpers.serving.argv import command_text, expand, masked, masked_argv, model_folders, server_argv
+from helpers.serving.hooks import hook_specs
+from helpers.serving.profile import Profile
+from helpers.serving.records import RUNS, SCHEMA, AppliedPatch, RunRecord, new_id
+from helpers.serving.remote import ask, refusal
+from helpers.serving.run import Run
+from helpers.source import patches
+from helpers.source.checkout import Checkout, find_checkout
+from helpers.source.patch_state import patch_names
+from helpers.uploads import upload
+
+if TYPE_CHECKING:
+    from helpers.box import Box
+
+#: How often another port is tried when somebody else was quicker to take the one that was free.
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A start that was looked at and not yet done.
+
+    Attributes:
+        id: of the run that it would become. argv: the server's exact command line on the box.
+        port: free when it was looked at. patches: those that are in the checkout.
+    """
+
+    id: str
+    profile: Profile
+    argv: tuple[str, ...]
+    port: int
+    checkout: Checkout
+    patches: tuple[AppliedPatch, ...]
+    code: str
+
+    @property
+    def text(self) -> str:
+        """The command for people, secrets masked."""
+        return command_text(self.argv)
+
+
+def plan(box: Box, profile: Profile) -> Plan:
+    """Look at everything that a start needs, and build the command. Nothing is started.
+
+    Raises:
+        RemoteFailed: WB-SERVE-NO-MODEL, WB-SERVE-PORT-TAKEN, WB-SERVE-ENGINE-VERSION, WB-SERVE-PATCH-MISSING, or as
+            `find_checkout`. UsageError: WB-PROFILE-INVALID for a capture that this model has no boundaries for.
+    """
+    python = expand(profile.python, box.home)
+    checkout = find_checkout(box, python, profile.env)
+    if checkout.version != profile.engine_version:
+        raise _other_version(box, profile, checkout)
+    applied = _patches(box, profile, checkout, python)
+    folders = model_folders(profile, home=box.home)
+    probe = ask(box, "probe", {"host": profile.host, "port": profile.port, "folders": list(folders)}, python=python)
+    if probe["missing"]:
+        missing = probe["missing"]
+        error = {"code": "WB-SERVE-NO-MODEL", "message": f"there is no model at {missing[0]}", "missing": missing}
+        raise refusal(box.name, error)
+    run = new_id(profile.name)
+    folder = box.path(f"{RUNS}/{run}")
+    argv = server_argv(
+        profile,
+        home=box.home,
+        port=probe["port"],
+        draft=None if profile.aux_layer_ids is None else f"{folder}/draft",
+        hooks=_hooks(profile, probe["configs"], box.home, folder),
+    )
+    return Plan(run, profile, argv, probe["port"], checkout, applied, upload(box, python=python))
+
+
+def launch(box: Box, profile: Profile, *, progress: bool = True) -> Run:
+    """Start a server and return at once; `Run.wait_ready` waits for it.
+
+    It runs in a session of its own and outlives this process and the connection. The exact command is shown on
+    standard error before it runs (``progress`` off: not). Ctrl-C while it is being started stops it.
+
+    Raises:
+        As `plan`; RemoteFailed: WB-SERVE-NO-PROGRAM.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        planned = plan(box, profile)
+        if progress:
+            Console(stderr=True, highlight=False).print(planned.text, markup=False, soft_wrap=True)
+        try:
+            return start(box, planned)
+        except RemoteFailed as error:
+            if error.code != "WB-SERVE-PORT-TAKEN" or profile.port is not None or attempt == ATTEMPTS:
+                raise
+    raise AssertionError("the loop returns or raises")
+
+
+def start(box: Box, planned: Plan) -> Run:
+    """Start what was planned."""
+    profile = planned.profile
+    python = expand(profile.python, box.home)
+    env = {name: expand(value, box.home) for name, value in profile.env.items()}
+    draft = None
+    if profile.aux_layer_ids is not None and profile.draft is not None:
+        draft = {"folder": expand(profile.draft, box.home), "aux_layer_ids": list(profile.aux_layer_ids)}
+    stored = profile.model_copy(update={"env": masked(profile.env), "extra_args": masked_argv(profile.extra_args)})
+    record = {
+        "schema": SCHEMA,
+        "id": planned.id,
+        "profile": stored.model_dump(mode="json"),
+        "argv": list(masked_argv(planned.argv)),
+        "env": masked(env),
+        "host": profile.host,
+        "port": planned.port,
+        "owner": whoami(),
+        "engine": {
+            "name": "sglang",
+            "version": planned.checkout.version,
+            "checkout": planned.checkout.root,
+            "python": python,
+        },
+        "patches": [patch.model_dump() for patch in planned.patches],
+        "code": planned.code,
+    }
+    request = {
+        "record": record,
+        "argv": list(planned.argv),
+        "env": env,
+        "prepend": {"PYTHONPATH": planned.code} if profile.capture is not False else {},
+        "draft": draft,
+        "folders": list(model_folders(profile, home=box.home)),
+    }
+    try:
+        answer = ask(box, "start", request, python=python)
+    except KeyboardInterrupt:
+        _undo(box, planned.id, python)
+        raise
+    return Run(box, RunRecord.model_validate(answer))
+
+
+def _undo(box: Box, run: str, python: str) -> None:
+    """Stop what may just have been started; that there is no such run is the better case."""
+    request = {"run": run, "owner": whoami(), "force": True, "orphans": True, "grace": 2}
+    try:
+        ask(box, "stop", request, python=python)
+    except WorkbookError as error:
+        if error.code != "WB-SERVE-NO-RUN":
+            raise
+
+
+def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tuple[AppliedPatch, ...]:
+    """The patches that are in the checkout, also such that the profile does not ask for."""
+    applied = []
+    for name in sorted({*patch_names(checkout.version), *profile.patches}):
+        report = patches.status(box, name, python=python, env=profile.env)
+        if report.state == "applied":
+            files = {file.path: file.sha256 for file in report.files}
+            applied.append(AppliedPatch(name=name, sha256=report.patch_sha256, files=files))
+        elif name in profile.patches:
+            raise RemoteFailed(
+                "WB-SERVE-PATCH-MISSING",
+                f"profile {profile.name!r} needs the patch {name!r}, which is {report.state} in {checkout.root}",
+                expected="the patch applied",
+                next=f"workbook patch {box.name} apply {name}",
+            )
+    return tuple(applied)
+
+
+def _hooks(profile: Profile, configs: Mapping[str, Any], home: str, folder: str) -> list[dict[str, Any]]:
+    """The capture hook's specification for SGLang, empty where the profile captures nothing."""
+    if profile.capture is False:
+        return []
+    config = configs.get(expand(profile.model, home))
+    if config is None:
+        raise UsageError(
+            "WB-PROFILE-INVALID",
+            f"profile {profile.name!r} captures, but its model {profile.model!r} is no folder on the box",
+            expected="a model folder, whose config.json tells the number of layers",
+            next="name the folder that the hub's model lies in",
+        )
+    inner = config.get("text_config")
+    layers = (inner or config)["num_hidden_layers"]
+    wanted = None if profile.capture is True else profile.capture
+    if wanted is not None and not all(0 <= boundary <= layers for boundary in wanted):
+        raise UsageError(
+            "WB-PROFILE-INVALID",
+            f"profile {profile.name!r}: capture = {list(wanted)} for a model of {layers} layers",
+            expected=f"boundaries from 0 to {layers}",
+            next="mend capture in the profile",
+        )
+    prefix = "language_model." if inner else ""
+    return hook_specs(layers, f"{folder}/taps/arm.json", prefix=prefix, boundaries=wanted)
+
+
+def _other_version(box: Box, profile: Profile, checkout: Checkout) -> RemoteFailed:
+    return RemoteFailed(
+        "WB-SERVE-ENGINE-VERSION",
+        f"{box.name} has sglang {checkout.version} in {checkout.root}; {profile.name!r} is for {profile.engine}",
+        expected=f"{profile.engine}: the same layer ids mean other boundaries in another version",
+        next=f'set engine = "sglang=={checkout.version}" in the profile once its ids are right for it',
+    )

@@ -1,0 +1,49 @@
+"""The runs of a box, also those that another notebook, kernel or person started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from helpers.errors import UsageError
+from helpers.serving.records import RunRecord
+from helpers.serving.remote import ask
+from helpers.serving.run import Run
+
+if TYPE_CHECKING:
+    from helpers.box import Box
+
+
+def find_runs(box: Box, *, alive: bool = False, python: str = "python3") -> list[Run]:
+    """All runs of this login on the box, the oldest first, each with its state now.
+
+    Args:
+        alive: only those whose server lives.
+    """
+    answer = ask(box, "list", {}, python=python)
+    runs = [
+        Run(box, RunRecord.model_validate(found["record"]), found["state"], answers=found["answers"])
+        for found in answer["runs"]
+    ]
+    return [run for run in runs if run.state == "alive" or not alive]
+
+
+def get_run(box: Box, name: str, *, python: str = "python3") -> Run:
+    """A run by its id, the beginning of it, or its profile's name: then the newest, a living one before all dead ones.
+
+    Raises:
+        UsageError: WB-SERVE-NO-RUN, with the ids that there are.
+    """
+    runs = find_runs(box, python=python)
+    found = [run for run in runs if run.id == name]
+    found = found or [run for run in runs if run.profile.name == name]
+    found = found or [run for run in runs if run.id.startswith(name)]
+    if not found:
+        known = [run.id for run in runs]
+        raise UsageError(
+            "WB-SERVE-NO-RUN",
+            f"there is no run {name!r} on {box.name}",
+            expected="one of " + ", ".join(known[-8:]) if known else "a run; there is none",
+            next=f"workbook runs {box.name}" if known else f"workbook serve {box.name} PROFILE",
+        )
+    living = [run for run in found if run.state == "alive"]
+    return (living or found)[-1]

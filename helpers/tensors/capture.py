@@ -1,0 +1,273 @@
+"""Reader of ``workbook.capture/1``: lazy, checked against its own header, capture.json and (on request) its hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int32, Int64
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import safe_open
+from torch import Tensor
+
+from helpers.errors import UsageError
+from helpers.tensors.header import Entry, read_header
+
+SCHEMA = "workbook.capture/1"
+
+
+class Model(BaseModel):
+    """The captured target."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    architecture: str
+    num_layers: int = Field(gt=0)
+    hidden_size: int = Field(gt=0)
+
+
+class Request(BaseModel):
+    """One request: its rows are ``start`` to ``start + length`` of each rank; its text began with a prompt."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: str
+    start: int = Field(ge=0)
+    length: int = Field(ge=0)
+    prompt_tokens: int = Field(ge=0)
+
+
+class File(BaseModel):
+    """One rank's tensors."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    rank: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
+class Engine(BaseModel):
+    """What served."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    version: str
+
+
+class Info(BaseModel):
+    """capture.json. Unknown keys are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    schema_: str = Field(alias="schema")
+    run: str
+    engine: Engine
+    model: Model
+    tp_size: int = Field(gt=0)
+    aux_layer_ids: list[int] | None = None
+    launch: dict[str, Any] = Field(default_factory=dict)
+    requests: list[Request]
+    files: list[File]
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One rank's file. Tensors stay on disk until they are asked for, and come in the engine's dtype."""
+
+    path: Path
+    rank: int
+    entries: dict[str, Entry]
+
+    @cached_property
+    def token_ids(self) -> Int64[Tensor, " T"]:
+        return self.tensor("token_ids")
+
+    @cached_property
+    def positions(self) -> Int64[Tensor, " T"]:
+        return self.tensor("positions")
+
+    @cached_property
+    def request(self) -> Int32[Tensor, " T"]:
+        return self.tensor("request")
+
+    @cached_property
+    def feed_rows(self) -> Int64[Tensor, " F"] | None:
+        """The row of each feed row; None where there is no feed."""
+        if "feed" not in self.entries:
+            return None
+        return self.tensor("feed_rows") if "feed_rows" in self.entries else torch.arange(len(self.token_ids))
+
+    @property
+    def boundaries(self) -> list[int]:
+        """The boundaries that were captured, ascending."""
+        return sorted(int(name.split(".")[1]) for name in self.entries if name.startswith("boundary."))
+
+    @property
+    def feed_width(self) -> int | None:
+        """W, the width of what ``fc`` received; K * H when all is well."""
+        return self.entries["feed"].shape[1] if "feed" in self.entries else None
+
+    def tensor(self, name: str) -> Tensor:
+        """A whole tensor, mapped from the file where the format allows."""
+        with safe_open(self.path, framework="pt") as file:
+            tensor: Tensor = file.get_tensor(name)
+        return tensor
+
+    def rows(self, name: str, index: Int64[Tensor, " N"]) -> Tensor:
+        """Some rows of a tensor, in the order of ``index``."""
+        return self.tensor(name)[index]
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A capture on disk: what was served (`info`) and the tensors of each rank."""
+
+    path: Path
+    info: Info
+    ranks: list[Rank]
+
+    @property
+    def slots(self) -> int | None:
+        """K, where the feed's width is a multiple of the hidden size."""
+        width = self.ranks[0].feed_width
+        return width // self.info.model.hidden_size if width and width % self.info.model.hidden_size == 0 else None
+
+    def __repr__(self) -> str:
+        return f"Capture({str(self.path)!r}, run={self.info.run!r}, {len(self.ranks)} ranks)"
+
+
+def read_capture(path: Path | str, *, verify: bool = False) -> Capture:
+    """Open a capture directory; with ``verify`` hash its files as well.
+
+    Raises:
+        UsageError: with a code ``WB-CAPTURE-...`` or ``WB-TENSORS-...`` that names the file and what was expected.
+    """
+    path = Path(path)
+    info = read_info(path)
+    ranks = [open_rank(path, info, file, verify) for file in sorted(info.files, key=lambda file: file.rank)]
+    have = [rank.rank for rank in ranks]
+    if have != list(range(info.tp_size)):
+        raise UsageError(
+            "WB-CAPTURE-RANK-MISSING",
+            f"{path}/capture.json lists the files of ranks {have}, and tp_size {info.tp_size}",
+            expected=f"one file for each rank 0 to {info.tp_size - 1}",
+            next="capture again, or pull the whole folder again",
+        )
+    return Capture(path, info, ranks)
+
+
+def read_info(path: Path) -> Info:
+    file = path / "capture.json"
+    try:
+        raw = json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise UsageError(
+            "WB-CAPTURE-MISSING",
+            f"{path} holds no capture.json",
+            expected="a capture directory; capture.json is written last, so an unfinished capture has none",
+            next="workbook capture BOX RUN --prompts FILE",
+        ) from error
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise bad_schema(file, str(error)) from error
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        raise bad_schema(file, f"schema {raw.get('schema') if isinstance(raw, dict) else type(raw).__name__!r}")
+    try:
+        return Info.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise bad_schema(file, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def bad_schema(file: Path, why: str) -> UsageError:
+    return UsageError(
+        "WB-CAPTURE-SCHEMA",
+        f"{file} is not readable as a capture: {why}",
+        expected=f"schema {SCHEMA} with the keys run, engine, model, tp_size, requests, files",
+        next="capture again with this version of the workbook",
+    )
+
+
+def open_rank(path: Path, info: Info, file: File, verify: bool) -> Rank:
+    where = path / file.name
+    if Path(file.name).name != file.name or not where.is_file():
+        raise UsageError(
+            "WB-CAPTURE-RANK-MISSING",
+            f"{where} is not there (rank {file.rank})",
+            expected=f"the files that capture.json lists: {[f.name for f in info.files]}",
+            next="pull the whole folder again",
+        )
+    size = where.stat().st_size
+    if size != file.bytes:
+        raise UsageError(
+            "WB-CAPTURE-TRUNCATED",
+            f"{where} has {size} bytes, capture.json says {file.bytes}",
+            expected=f"{file.bytes} bytes",
+            next="pull the file again: workbook pull BOX PATH LOCAL",
+        )
+    rank = Rank(where, file.rank, read_header(where))
+    check_layout(rank, info)
+    if verify and (found := sha256_of(where)) != file.sha256:
+        raise UsageError(
+            "WB-CAPTURE-TAMPERED",
+            f"{where} hashes to {found[:16]}..., capture.json says {file.sha256[:16]}...",
+            expected="the bytes that the box wrote",
+            next="pull the file again: workbook pull BOX PATH LOCAL",
+        )
+    return rank
+
+
+def check_layout(rank: Rank, info: Info) -> None:
+    """Hold the tensors against the schema: keys that must be there, types, and rows that agree."""
+    integers = {"token_ids": torch.int64, "positions": torch.int64, "request": torch.int32}
+    wrong = [f"{n} is missing or not {str(t)[6:]}" for n, t in integers.items() if not has(rank, n, t, 1)]
+    if not wrong:
+        total = rank.entries["token_ids"].shape[0]
+        per_row = [n for n in rank.entries if n.split(".")[0] in (*integers, "boundary", "out", "residual", "normed")]
+        wrong = [
+            f"{n} has {rank.entries[n].shape[0]} rows of {total}" for n in per_row if not rows_agree(rank, n, total)
+        ]
+        wrong += [
+            f"request {r.id} ends at row {r.start + r.length} of {total}"
+            for r in info.requests
+            if r.start + r.length > total
+        ]
+        feed = rank.entries.get("feed")
+        if feed is not None:
+            listed = rank.entries.get("feed_rows")
+            fits = feed.shape[0] == (listed.shape[0] if listed is not None else total)
+            wrong += (
+                [] if fits else [f"feed has {feed.shape[0]} rows, feed_rows {listed.shape if listed else 'is absent'}"]
+            )
+    if wrong:
+        raise UsageError(
+            "WB-CAPTURE-LAYOUT",
+            f"{rank.path}: {wrong[0]}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),
+            expected="token_ids and positions int64 [T], request int32 [T], boundary.NNN [T, H], feed [F, W]",
+            next="capture again with this version of the workbook",
+        )
+
+
+def has(rank: Rank, name: str, dtype: torch.dtype, dims: int) -> bool:
+    entry = rank.entries.get(name)
+    return entry is not None and entry.dtype == dtype and len(entry.shape) == dims
+
+
+def rows_agree(rank: Rank, name: str, total: int) -> bool:
+    return rank.entries[name].shape[:1] == (total,)
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 22):
+            digest.update(piece)
+    return digest.hexdigest()

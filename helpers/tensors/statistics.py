@@ -1,0 +1,102 @@
+"""Streaming statistics over stacks of features: norms, cosines, centred cosines, least-squares scales.
+
+A *stack* is ``[T, S, H]``: S features (slots, taps) of the same T tokens. Sources are read as batches of stacks, in
+float32 here whatever they are stored in, sums in float64. Centred means that each feature's mean over all tokens was
+taken off first: transformers carry a large common vector, which makes raw cosines of unrelated tokens exceed .9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+Stack = Float[Tensor, "T S H"]
+# Called once per pass over the data; every pass must bring the same batches.
+Batches = Callable[[], Iterable[Stack]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every feature of a stack against every other, over `tokens` tokens.
+
+    ``cosine`` and ``centred`` are means over tokens of the cosine between features of the same token; ``dot`` are sums
+    of inner products. All are [S, S].
+    """
+
+    tokens: int
+    cosine: Float[Tensor, "S S"]
+    centred: Float[Tensor, "S S"]
+    dot: Float[Tensor, "S S"]
+
+    def scale(self, a: int, b: int) -> float:
+        """The constant c that makes c * b the closest to a."""
+        return float(self.dot[a, b] / self.dot[b, b])
+
+    def relative_error(self, a: int, b: int) -> float:
+        """Length of a - b, in lengths of b, over all tokens."""
+        squared = self.dot[a, a] - 2 * self.dot[a, b] + self.dot[b, b]
+        return float((squared.clamp(min=0) / self.dot[b, b]).sqrt())
+
+
+def means(batches: Batches) -> tuple[Float[Tensor, "S H"], int]:
+    """Mean over tokens of each feature, and the number of tokens."""
+    total: Tensor | None = None
+    count = 0
+    for stack in batches():
+        part = stack.double().sum(dim=0)
+        total = part if total is None else total + part
+        count += len(stack)
+    if total is None or count == 0:
+        raise ValueError("no tokens to take a mean of")
+    return (total / count).float(), count
+
+
+def compare(batches: Batches) -> Comparison:
+    """Compare all features of a stack with each other, in two passes over the data."""
+    mean, count = means(batches)
+    size = len(mean)
+    cosine, centred, dot = (torch.zeros(size, size, dtype=torch.float64) for _ in range(3))
+    for stack in batches():
+        x = stack.float()
+        cosine += gram(unit(x))
+        centred += gram(unit(x - mean))
+        dot += gram(x)
+    return Comparison(count, cosine / count, centred / count, dot)
+
+
+def unit(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
+    """Vectors of length one; a zero vector stays zero, so that it is like nothing."""
+    length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x / length.clamp(min=1e-12)
+
+
+def gram(x: Stack) -> Float[Tensor, "S S"]:
+    """Inner products of the features, summed over tokens: one matrix product of [S, T * H]."""
+    flat = x.transpose(0, 1).reshape(x.shape[1], -1)
+    return (flat @ flat.T).double()
+
+
+def norms(stack: Stack) -> Float[Tensor, "T S"]:
+    """Length of each token's feature."""
+    length: Tensor = torch.linalg.vector_norm(stack.float(), dim=-1)
+    return length
+
+
+def cosines(a: Stack, b: Stack) -> Float[Tensor, "T S"]:
+    """Cosine, token by token, of features that stand in the same place of two stacks."""
+    return (unit(a.float()) * unit(b.float())).sum(dim=-1)
+
+
+def slot_matrix(a: Float[Tensor, "T A H"], b: Float[Tensor, "T B H"]) -> Float[Tensor, "A B"]:
+    """Mean centred cosine of every feature of one stack with every feature of another, on the same tokens."""
+    whole = torch.cat([a.float(), b.float()], dim=1)
+    return compare(lambda: [whole]).centred[: a.shape[1], a.shape[1] :].float()
+
+
+def non_finite(stack: Stack) -> Int64[Tensor, " S"]:
+    """How many tokens have NaN or infinity, per feature."""
+    return (~torch.isfinite(stack)).any(dim=-1).sum(dim=0)

@@ -1,0 +1,1 @@
+"""What the drafter is fed, what it was trained on, and how the two differ."""

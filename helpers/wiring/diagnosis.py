@@ -1,0 +1,163 @@
+"""A diagnosis: what the drafter is fed against what it was trained on, as coded findings (``workbook.diagnosis/1``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from helpers.tensors.capture import Capture
+from helpers.tensors.dumps import Dump
+from helpers.wiring.boundaries import Convention
+from helpers.wiring.comparison import SlotComparison, align_features, compare_features
+from helpers.wiring.drafts import fc_width
+from helpers.wiring.findings import Finding, non_finite, slot_count, slot_findings
+from helpers.wiring.ranks import RankView, compare_ranks, rank_findings
+
+SCHEMA = "workbook.diagnosis/1"
+
+
+class Side(BaseModel):
+    """What one side of a slot is: its boundary (null where none is beyond doubt) and the score of the nearest one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    boundary: int | None
+    score: float | None
+
+
+class Slot(BaseModel):
+    """One slot of the drafter's fused input."""
+
+    model_config = ConfigDict(frozen=True)
+
+    slot: int
+    trained: Side
+    served: Side
+
+
+class Fix(BaseModel):
+    """What would feed the drafter what training captured. ``aux_layer_ids`` is null where ids cannot."""
+
+    model_config = ConfigDict(frozen=True)
+
+    aux_layer_ids: list[int] | None
+    launch: list[str]
+    note: str
+
+
+class Diagnosis(BaseModel):
+    """``workbook.diagnosis/1``. Exit code 0 for the verdict match, else 1."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    schema_: Literal["workbook.diagnosis/1"] = Field(default="workbook.diagnosis/1", alias="schema")
+    verdict: Literal["match", "mismatch", "inconclusive"]
+    findings: list[Finding]
+    slots: list[Slot]
+    aligned_tokens: int
+    captured_with: dict[str, Any]
+    fix: Fix | None
+    convention: str | None = None
+    ranks: RankView
+
+    @property
+    def exit_code(self) -> int:
+        return 0 if self.verdict == "match" else 1
+
+    def codes(self) -> list[str]:
+        """The codes of the findings, in their order."""
+        return [finding.code for finding in self.findings]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that is printed and stored."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def diagnose(
+    capture: Capture, dump: Dump, *, convention: Convention | None = None, draft: Path | None = None
+) -> Diagnosis:
+    """Say what the drafter was trained on, what it is fed, how the two differ, and which ids would mend it.
+
+    Args:
+        capture: of a server; a feed is needed to say what is fed, a ladder to name boundaries.
+        dump: of the drafter's training.
+        convention: how the captured engine reads ids; without it no ids are named.
+        draft: the drafter's folder; its fc tells how many slots it takes.
+    """
+    ranks = compare_ranks(capture)
+    findings = rank_findings(ranks)
+    aligned = align_features(capture, dump)
+    findings += non_finite(aligned.non_finite)
+    width = capture.ranks[0].feed_width
+    counts = slot_count(width, capture.info.model.hidden_size, dump.slots, fc_width(draft) if draft else None)
+    findings += counts
+    compared: SlotComparison | None = None
+    if aligned.matched_tokens == 0:
+        findings.append(
+            Finding(
+                code="tokens-differ",
+                severity="error",
+                summary="no served request starts with a training sample's tokens: nothing can be compared",
+                evidence={"samples": len(dump), "requests": len(capture.info.requests)},
+            )
+        )
+    elif aligned.pairings:
+        compared = compare_features(capture, dump, aligned)
+        if not counts and compared.served_slots:
+            findings += slot_findings(compared, complete=is_complete(capture))
+    wrong = any(finding.severity == "error" for finding in findings)
+    matches = any(finding.code == "features-match" for finding in findings)
+    return Diagnosis(
+        verdict="mismatch" if wrong else "match" if matches else "inconclusive",
+        findings=findings,
+        slots=describe_slots(compared) if compared else [],
+        aligned_tokens=compared.tokens if compared else 0,
+        captured_with=capture.info.launch,
+        fix=name_fix(capture, compared, convention) if wrong and compared else None,
+        convention=convention.name if convention else None,
+        ranks=ranks,
+    )
+
+
+def is_complete(capture: Capture) -> bool:
+    """Whether the capture holds every boundary that a slot could be: only then "no tap" can be said."""
+    return set(range(capture.info.model.num_layers + 1)) <= set(capture.ranks[0].boundaries)
+
+
+def describe_slots(compared: SlotComparison) -> list[Slot]:
+    """Both sides of each slot; a side without a ladder or without that slot is null."""
+
+    def side(matches: list[Any], slot: int) -> Side:
+        match = matches[slot] if slot < len(matches) else None
+        return Side(boundary=match and match.boundary, score=match and round(match.score, 6))
+
+    return [
+        Slot(slot=slot, trained=side(compared.trained, slot), served=side(compared.served, slot))
+        for slot in range(max(compared.served_slots, compared.trained_slots))
+    ]
+
+
+def name_fix(capture: Capture, compared: SlotComparison, convention: Convention | None) -> Fix:
+    """The ids, in the captured engine's convention, that would feed what training captured."""
+    trained = [match.boundary if match else None for match in compared.trained]
+    known = [b for b in trained if b is not None]
+
+    def none(note: str) -> Fix:
+        return Fix(aux_layer_ids=None, launch=[], note=note)
+
+    if len(known) < len(trained):
+        return none("the trained slots could not all be identified, so no ids are named")
+    if convention is None:
+        return none(f"training captured the boundaries {known}; how this engine reads ids is not known")
+    ids = convention.ids(known, capture.info.model.num_layers)
+    if ids is None:
+        return none(f"no ids of {convention.name} tap the boundaries {known} in this order")
+    served = [match.boundary if match else None for match in compared.served]
+    if capture.info.aux_layer_ids is not None and sorted(capture.info.aux_layer_ids) == sorted(ids):
+        return none(f"the ids are {ids} already, yet the boundaries {served} are fed: ids cannot mend it")
+    note = f"on {convention.name} the ids {ids} tap the boundaries {known}, which training captured"
+    if 0 in known and convention.embedding_patch:
+        note += f"; id {convention.embedding_id} needs the patch {convention.embedding_patch}"
+    return Fix(aux_layer_ids=ids, launch=[], note=note)

@@ -1,0 +1,119 @@
+"""Files of a checkout read and replaced on the box, with a journal of what was done: ``python3 -m remote.editing OP``.
+
+A replacement happens only while the file still is what the asking side saw (its sha256), whole or not at all, and it
+keeps the file's mode and owner. Journal: ``~/.workbook/patches/journal.jsonl``, one JSON object a line, append-only.
+Standard library only, Python 3.9 or later.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def read(request: dict[str, Any]) -> dict[str, Any]:
+    """The files at ``paths`` (absolute) and the journal: ``{"files": {path: {...}}, "journal": [...]}``."""
+    return {"files": {path: _file(Path(path)) for path in request["paths"]}, "journal": _journal()}
+
+
+def write(request: dict[str, Any]) -> dict[str, Any]:
+    """Replace ``files`` (``[{path, expect, data}]``, data in base64), all or none, and append ``entry`` to the journal.
+
+    Returns ``{"done": true}``, or ``{"error": {...}}`` when a file is not what was expected or cannot be written.
+    """
+    with _locked():
+        olds: list[tuple[Path, bytes]] = []
+        for file in request["files"]:
+            path = Path(file["path"])
+            try:
+                old = path.read_bytes()
+            except OSError as error:
+                return _refused("WB-PATCH-WRITE", f"{path}: {error.strerror}")
+            if hashlib.sha256(old).hexdigest() != file["expect"]:
+                return _refused("WB-PATCH-RACE", f"{path} was changed by somebody else in this moment")
+            olds.append((path, old))
+        done: list[tuple[Path, bytes]] = []
+        try:
+            for file, (path, old) in zip(request["files"], olds):  # noqa: B905 - Python 3.9
+                _replace(path, base64.b64decode(file["data"]))
+                done.append((path, old))
+            entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **request["entry"]}
+            _append(json.dumps(entry))
+        except OSError as error:
+            for path, old in done:
+                _replace(path, old)
+            return _refused("WB-PATCH-WRITE", f"{error.filename}: {error.strerror}; nothing was changed")
+    return {"done": True}
+
+
+def _folder() -> Path:
+    return Path.home() / ".workbook" / "patches"
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return {"missing": error.strerror}
+    return {"sha256": hashlib.sha256(data).hexdigest(), "data": base64.b64encode(data).decode()}
+
+
+def _journal() -> list[dict[str, Any]]:
+    """The entries that can be read; the last line may be half of one after a power cut."""
+    entries = []
+    with contextlib.suppress(OSError):
+        for line in (_folder() / "journal.jsonl").read_text().splitlines():
+            with contextlib.suppress(ValueError):
+                entries.append(json.loads(line))
+    return entries
+
+
+def _append(line: str) -> None:
+    with open(_folder() / "journal.jsonl", "a") as file:
+        file.write(line + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _replace(path: Path, data: bytes) -> None:
+    # A link stays a link: what it points to is replaced.
+    path = Path(os.path.realpath(path))
+    old = path.stat()
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(part, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), old.st_mode & 0o7777)
+            with contextlib.suppress(PermissionError):
+                os.fchown(file.fileno(), old.st_uid, old.st_gid)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    _folder().mkdir(parents=True, exist_ok=True)
+    with open(_folder() / ".lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _refused(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
+
+
+if __name__ == "__main__":
+    answer = {"read": read, "write": write}[sys.argv[1]](json.load(sys.stdin))
+    print(json.dumps(answer))

@@ -1,0 +1,17 @@
+"""The environment that a box needs for the CPU engine, beside this folder on PYTHONPATH."""
+
+
+def box_environment() -> dict[str, str]:
+    """Variables for every process on the lab's box. PYTHONPATH is not among them: the lab joins it with its checkout."""
+    return {
+        # SGLang's own switch for a CPU (utils/common.py:185); also turns the engine on (sitecustomize.py).
+        "SGLANG_USE_CPU_ENGINE": "1",
+        # No C++ compiler and no triton to compile with: torch.compile (speculative/spec_utils.py:366 and others) stays off.
+        "TORCHDYNAMO_DISABLE": "1",
+        # Two cores for up to eight ranks: more threads per rank only wait for each other.
+        "OMP_NUM_THREADS": "1",
+        # The models are local: no look-ups on the hub.
+        "HF_HUB_OFFLINE": "1",
+        # The same on a machine that has a GPU.
+        "CUDA_VISIBLE_DEVICES": "",
+    }

@@ -1,0 +1,1 @@
+"""Device libraries; only their import is served."""

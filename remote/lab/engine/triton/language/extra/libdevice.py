@@ -1,0 +1,1 @@
+"""Imported by kernels that use CUDA's math library; empty, since no kernel body runs."""

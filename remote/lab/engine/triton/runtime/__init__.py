@@ -1,0 +1,1 @@
+"""Declaring and launching kernels."""

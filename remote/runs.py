@@ -1,0 +1,114 @@
+"""The folder of runs, ``~/.workbook/runs/<run id>/``: run.json, pid, server.log, and what a run keeps beside them.
+
+run.json (schema ``workbook.run/1``) is written by the laptop's words and this side's facts (pid, group, start time,
+boot), always under a temporary name that is then renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from remote import processes
+
+Record = dict[str, Any]
+
+
+class Refused(Exception):
+    """An answer that is an error: ``code`` is the workbook's, the rest goes to the user."""
+
+    def __init__(self, code: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.answer = {"code": code, "message": message, **more}
+
+
+def root() -> Path:
+    """The folder of all runs of this user."""
+    return Path.home() / ".workbook" / "runs"
+
+
+def folder(run: str) -> Path:
+    """The folder of one run; a run id is one plain name."""
+    if not run or "/" in run or run.startswith("."):
+        raise Refused("WB-SERVE-NO-RUN", f"{run!r} is no run id")
+    return root() / run
+
+
+def load(run: str) -> Record:
+    """The record of a run.
+
+    Raises:
+        Refused: WB-SERVE-NO-RUN, with the ids that there are.
+    """
+    try:
+        record: Record = json.loads((folder(run) / "run.json").read_text())
+    except (OSError, ValueError) as error:
+        raise Refused("WB-SERVE-NO-RUN", f"there is no run {run!r} here ({error})", known=ids()) from error
+    return record
+
+
+def ids() -> list[str]:
+    """The ids of all runs, the oldest first."""
+    if not root().is_dir():
+        return []
+    found = [path.parent for path in root().glob("*/run.json")]
+    return [path.name for path in sorted(found, key=lambda path: (path / "run.json").stat().st_mtime)]
+
+
+def write(path: Path, text: str) -> None:
+    """The whole file or the old one: temporary name, fsync, rename."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save(record: Record) -> None:
+    """Write run.json."""
+    write(folder(record["id"]) / "run.json", json.dumps(record, indent=1))
+
+
+def leader(record: Record) -> processes.Process | None:
+    """The living process that was started for the run, or None; never another one that was given its pid."""
+    return processes.same(record["pid"], record["start_time"], record["boot_id"])
+
+
+def state(record: Record) -> str:
+    """``alive``, ``dead``, or ``stranger``: dead, and its pid is now somebody else's."""
+    if leader(record):
+        return "alive"
+    other = processes.find(record["pid"])
+    return "stranger" if other and other.alive else "dead"
+
+
+def claimed_ports() -> dict[int, str]:
+    """Ports of living runs, also of those that still load and hold no socket yet."""
+    return {record["port"]: record["id"] for record in readable() if leader(record)}
+
+
+def readable() -> list[Record]:
+    """All records, the oldest first, but for those whose run.json is damaged."""
+    found = []
+    for run in ids():
+        with contextlib.suppress(Refused):
+            found.append(load(run))
+    return found
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """One start at a time per user and box, so that two of them never get the same port."""
+    root().mkdir(parents=True, exist_ok=True)
+    with open(root() / ".lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

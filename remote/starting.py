@@ -1,0 +1,144 @@
+"""Start a server in its own session, so that it outlives whoever asked for it.
+
+The child itself writes run.json before it becomes the server: from the first moment that a server runs, it can be
+found, whatever happens to the asking side in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from remote import draft, ports, processes, runs
+
+
+def probe(request: dict[str, Any]) -> dict[str, Any]:
+    """What would stand in the way, and what the models are.
+
+    ``{"port", "missing": [folder (why), ...], "configs": {folder: config.json}}``; the port is a free one where none
+    was asked for.
+    """
+    missing, configs = _models(request["folders"])
+    return {"port": _port(request["host"], request["port"]), "missing": missing, "configs": configs}
+
+
+def start(request: dict[str, Any]) -> dict[str, Any]:
+    """Start the server and return its record.
+
+    The request holds ``record`` (run.json without this side's facts), ``argv`` and ``env`` as the server gets them (the
+    record has them without secrets), ``prepend`` (put in front of path-like variables), ``draft`` (folder and ids for
+    a copy, or null) and ``folders`` that must be models.
+    """
+    record = request["record"]
+    folder = runs.folder(record["id"])
+    if missing := _models(request["folders"])[0]:
+        raise runs.Refused("WB-SERVE-NO-MODEL", f"there is no model at {missing[0]}", missing=missing)
+    with runs.locked():
+        _port(record["host"], record["port"])
+        folder.mkdir()
+        try:
+            if request["draft"]:
+                draft.copy(Path(request["draft"]["folder"]), folder / "draft", request["draft"]["aux_layer_ids"])
+            error = _spawn(request, folder)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        if error:
+            shutil.rmtree(folder)
+            raise runs.Refused("WB-SERVE-NO-PROGRAM", f"{request['argv'][0]!r} cannot be run: {error}")
+    return runs.load(record["id"])
+
+
+def _spawn(request: dict[str, Any], folder: Path) -> str:
+    """Fork, and become the server in the child; the error text where that fails, else empty."""
+    heard, said = os.pipe()  # both close on exec: an end of file without words means that the server runs
+    child = os.fork()
+    if child == 0:
+        _become(request, folder, said)
+    os.close(said)
+    with open(heard, encoding="utf-8", errors="replace") as words:
+        error = words.read()
+    if error:
+        os.waitpid(child, 0)
+    return error
+
+
+def _become(request: dict[str, Any], folder: Path, said: int) -> NoReturn:
+    argv, env = request["argv"], _environment(request)
+    try:
+        os.setsid()
+        for ignored in (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP):  # what Python or nohup ignore is inherited
+            signal.signal(ignored, signal.SIG_DFL)
+        log = os.open(folder / "server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.closerange(3, said)  # nothing of the asking side stays open, so that its channel can close
+        os.closerange(said + 1, 1024)
+        me = processes.find(os.getpid())
+        assert me is not None
+        record = {
+            **request["record"],
+            "pid": me.pid,
+            "pgid": os.getpgrp(),
+            "start_time": me.start,
+            "boot_id": processes.boot_id(),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        runs.save(record)
+        runs.write(folder / "pid", f"{me.pid}\n")
+        os.chdir(folder)
+        os.execvpe(argv[0], argv, env)
+    except BaseException as error:  # noqa: BLE001 - this process must end here, whatever it was
+        with contextlib.suppress(OSError):
+            os.write(said, str(error).encode() or b"?")
+    finally:
+        os._exit(127)
+
+
+def _environment(request: dict[str, Any]) -> dict[str, str]:
+    env = {**os.environ, **request["env"], processes.MARKER: request["record"]["id"]}
+    # SGLang's workers rename themselves (setproctitle), which overwrites the environment that /proc shows, and with
+    # it the mark by which they are found again. This keeps it.
+    env.setdefault("SPT_NOENV", "1")
+    for name, value in request["prepend"].items():
+        env[name] = os.pathsep.join(part for part in (value, env.get(name, "")) if part)
+    return env
+
+
+def _port(host: str, wanted: int | None) -> int:
+    claimed = runs.claimed_ports()
+    if wanted is None:
+        port = ports.free(host, claimed=set(claimed))
+        if port is None:
+            raise runs.Refused("WB-SERVE-PORT-TAKEN", f"no port of {ports.FIRST}-{ports.LAST} is free")
+        return port
+    if wanted in claimed:
+        raise runs.Refused(
+            "WB-SERVE-PORT-TAKEN", f"port {wanted} belongs to run {claimed[wanted]}", run=claimed[wanted]
+        )
+    if not ports.bindable(host, wanted):
+        holder = ports.holder(wanted)
+        who = f"pid {holder.pid}: {holder.command}" if holder else "a process that this user may not see"
+        raise runs.Refused("WB-SERVE-PORT-TAKEN", f"port {wanted} on {host} is taken by {who}")
+    return wanted
+
+
+def _models(folders: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """Folders that are no model (absent, or without a config.json that can be read), and the configs of the others."""
+    missing: list[str] = []
+    configs: dict[str, Any] = {}
+    for folder in folders:
+        try:
+            configs[folder] = json.loads((Path(folder) / "config.json").read_text())
+        except OSError as error:
+            missing.append(f"{folder} ({error.strerror}: {error.filename})")
+        except ValueError as error:
+            missing.append(f"{folder} (config.json is not JSON: {error})")
+    return missing, configs

@@ -1,0 +1,128 @@
+"""Watch a run: its log from a given byte on, whether it lives, whether it answers; one JSON object a line.
+
+Events: ``{"event": "line", "text", "offset"}`` (offset: the byte after it, to go on from after a lost connection),
+``beat`` (nothing new for a while; also how a watcher whose reader is gone finds out), ``ready``, ``dead``, ``end``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from remote import ports, processes, runs
+
+Event = dict[str, Any]
+POLL, BEAT = 0.2, 2.0  # seconds
+TAIL_BYTES = 1 << 20  # how far back the last lines are looked for
+LINE = re.compile(rb"[^\r\n]*[\r\n]")  # a progress bar's \r ends a line as well
+
+
+def watch(request: dict[str, Any]) -> Iterator[Event]:
+    """Events until the server is ready (with ``health``), is dead, or the log's present end is reached (no ``follow``).
+
+    The request holds ``run``, ``offset``, ``tail`` (instead of an offset: so many last lines), ``follow``, ``health``.
+    """
+    record = runs.load(request["run"])
+    log = runs.folder(record["id"]) / "server.log"
+    offset = request["offset"] if request.get("tail") is None else tail(log, request["tail"])
+    health = _Health(record) if request["health"] else None
+    spoke = time.monotonic()
+    while True:
+        alive = runs.leader(record) is not None  # asked first: a dead server's log has all that it will ever have
+        ready = health is not None and health.good
+        lines, offset = read(log, offset, last=not alive)
+        yield from lines
+        if lines:
+            spoke = time.monotonic()
+        if ready:
+            yield {"event": "ready"}
+            return
+        if not alive:
+            yield {"event": "dead", "orphans": [p.as_dict() for p in left(record)]}
+            return
+        if not request["follow"]:
+            yield {"event": "end"}
+            return
+        if time.monotonic() - spoke > BEAT:
+            spoke = time.monotonic()
+            yield {"event": "beat"}
+        time.sleep(POLL)
+
+
+def read(log: Path, offset: int, *, last: bool) -> tuple[list[Event], int]:
+    """The whole lines from ``offset`` on as events, and the offset after them; with ``last`` also an unended one."""
+    with open(log, "rb") as file:
+        file.seek(offset)
+        block = file.read()
+    events = []
+    for found in LINE.finditer(block):
+        offset += len(found.group())
+        if text := found.group().rstrip(b"\r\n"):
+            events.append(_line(text, offset))
+    rest = block[whole(block) :] if last else b""
+    if rest:
+        offset += len(rest)
+        events.append(_line(rest, offset))
+    return events, offset
+
+
+def tail(log: Path, count: int) -> int:
+    """The byte at which the last ``count`` lines begin."""
+    with open(log, "rb") as file:
+        size = file.seek(0, 2)
+        base = max(0, size - TAIL_BYTES)
+        file.seek(base)
+        starts = [base, *(base + found.end() for found in re.finditer(rb"\n", file.read()))]
+    starts = [at for at in starts if at < size]
+    return starts[-count] if 0 < count <= len(starts) else (starts[0] if count and starts else size)
+
+
+def left(record: runs.Record) -> list[processes.Process]:
+    """What carries the run's mark and lives, but for its leader."""
+    among = processes.running()
+    return [p for p in processes.marked(record["id"], among) if p.pid != record["pid"]]
+
+
+def whole(block: bytes) -> int:
+    """Where the last whole line of the block ends."""
+    return max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+
+
+def _line(text: bytes, offset: int) -> Event:
+    return {"event": "line", "text": text.decode("utf-8", "replace"), "offset": offset}
+
+
+class _Health:
+    """Asks /health in a thread of its own: SGLang's answer can take 20 s, and a death must be seen at once."""
+
+    def __init__(self, record: runs.Record) -> None:
+        self.good = False
+        host = ports.reachable(record["host"])
+        host = f"[{host}]" if ":" in host else host
+        self._url = f"http://{host}:{record['port']}/health"
+        self._address = (record["host"], record["port"])
+        threading.Thread(target=self._ask, daemon=True).start()
+
+    def _ask(self) -> None:
+        # No proxy: a box's http_proxy is not meant for its own loopback.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        while not self.good:
+            if ports.answers(*self._address):
+                try:
+                    with opener.open(self._url, timeout=30) as reply:
+                        self.good = reply.status == 200
+                except (OSError, ValueError, urllib.error.HTTPError):
+                    pass
+            time.sleep(0.5)
+
+
+def dump(event: Event) -> str:
+    """One line of the answer."""
+    return json.dumps(event, ensure_ascii=True)

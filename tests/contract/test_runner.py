@@ -1,0 +1,302 @@
+"""The box's side of serving with real processes: starts that survive, watches that see a death, clean stops.
+
+.venv/bin/python -m pytest tests/contract/test_runner.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.paths import ROOT
+from remote import processes
+
+# A server that answers /health (a file) and has a child in its group and one that left group and session.
+FAMILY = """
+import os, subprocess, sys, time
+port, stubborn = sys.argv[1], sys.argv[2] == "stubborn"
+if stubborn:
+    import signal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open("health", "w").close()
+print("weights", flush=True)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+if "runaway" in sys.argv:
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+ThreadingHTTPServer(("127.0.0.1", int(port)), SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+class Runner:
+    """Calls ``remote.runner`` as the laptop does, in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.env = {**os.environ, "HOME": str(home)}
+        self.started: list[str] = []
+
+    def command(self, operation: str) -> list[str]:
+        return [sys.executable, "-E", "-s", "-S", "-m", "remote.runner", operation]
+
+    def ask(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        done = subprocess.run(
+            self.command(operation), input=json.dumps(request), capture_output=True, text=True, cwd=ROOT, env=self.env
+        )
+        assert done.stdout, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        assert done.returncode == (4 if "error" in answer else 0), done.stderr
+        return answer
+
+    def watch(self, **request: Any) -> Iterator[dict[str, Any]]:
+        full = {"offset": 0, "tail": None, "follow": True, "health": False, **request}
+        with subprocess.Popen(
+            self.command("watch"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=self.env
+        ) as process:
+            assert process.stdin
+            assert process.stdout
+            process.stdin.write(json.dumps(full))
+            process.stdin.close()
+            for line in process.stdout:
+                yield json.loads(line)
+
+    def start(self, run: str, argv: list[str], **more: Any) -> dict[str, Any]:
+        port = self.ask("probe", {"host": "127.0.0.1", "port": more.pop("port", None), "folders": []})
+        if "error" in port:
+            return port
+        record = {
+            "id": run,
+            "argv": argv,
+            "host": "127.0.0.1",
+            "port": port["port"],
+            "owner": more.pop("owner", "me@laptop"),
+        }
+        words = [word.replace("PORT", str(port["port"])) for word in argv]
+        request = {"record": record, "argv": words, "env": {}, "prepend": {}, "draft": None, "folders": [], **more}
+        self.started.append(run)
+        return self.ask("start", request)
+
+    def stop(self, run: str, **more: Any) -> dict[str, Any]:
+        request = {"run": run, "owner": "me@laptop", "force": False, "orphans": False, "grace": 10, **more}
+        return self.ask("stop", request)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Runner]:
+    runner = Runner(tmp_path)
+    yield runner
+    for run in runner.started:
+        runner.stop(run, force=True, orphans=True, grace=0)
+
+
+def family(*more: str) -> list[str]:
+    return [sys.executable, "-c", FAMILY, "PORT", *more]
+
+
+def alive_with_mark(run: str) -> list[processes.Process]:
+    return processes.marked(run, processes.running())
+
+
+def test_a_started_server_is_ready_listed_and_stopped_without_a_trace(runner: Runner) -> None:
+    record = runner.start("one", family("plain"))
+    assert record["pid"] == record["pgid"]
+    assert (runner.home / ".workbook/runs/one/pid").read_text() == f"{record['pid']}\n"
+    events = list(runner.watch(run="one", health=True))
+    assert events[-1] == {"event": "ready"}
+    assert next(e["text"] for e in events if e["event"] == "line") == "weights"
+    listed = runner.ask("list", {})["runs"]
+    assert [(r["record"]["id"], r["state"], r["answers"]) for r in listed] == [("one", "alive", True)]
+    assert len(alive_with_mark("one")) == 2
+    report = runner.stop("one")
+    assert report["was"] == "alive"
+    assert report["port_closed"]
+    assert (report["left"], report["orphans"], report["killed"]) == ([], [], [])
+    assert alive_with_mark("one") == []
+    assert runner.ask("list", {})["runs"][0]["state"] == "dead"
+    assert runner.stop("one")["was"] == "dead"
+
+
+def test_it_runs_in_its_own_session_and_holds_nothing_of_the_asking_side(runner: Runner) -> None:
+    began = time.monotonic()
+    record = runner.start("own", family("plain"))
+    assert time.monotonic() - began < 5, "the asking side's pipes stayed open"
+    process = processes.find(record["pid"])
+    assert process is not None
+    assert process.session == process.pid
+    targets = {os.readlink(f"/proc/{record['pid']}/fd/{fd}") for fd in (0, 1, 2)}
+    assert targets == {"/dev/null", str(runner.home / ".workbook/runs/own/server.log")}
+    status = Path(f"/proc/{record['pid']}/status").read_text()
+    ignored = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn")), 16)
+    assert not ignored & (1 << (signal.SIGHUP - 1) | 1 << (signal.SIGINT - 1))
+
+
+def test_what_ignores_sigterm_is_killed(runner: Runner) -> None:
+    runner.start("stubborn", family("stubborn"))
+    list(runner.watch(run="stubborn", health=True))
+    report = runner.stop("stubborn", grace=0.5)
+    assert [p["pid"] for p in report["killed"]]
+    assert (report["left"], report["port_closed"]) == ([], True)
+
+
+def test_what_left_the_group_is_reported_and_ended_only_on_request(runner: Runner) -> None:
+    runner.start("runaway", family("plain", "runaway"))
+    list(runner.watch(run="runaway", health=True))
+    report = runner.stop("runaway")
+    assert len(report["orphans"]) == 1
+    assert report["left"] == []
+    assert [p.pid for p in alive_with_mark("runaway")] == [report["orphans"][0]["pid"]]
+    assert runner.ask("list", {})["runs"][0]["orphans"] == report["orphans"]
+    assert runner.stop("runaway", orphans=True)["orphans"] == []
+    assert alive_with_mark("runaway") == []
+
+
+def test_a_group_whose_leader_was_killed_is_still_stopped(runner: Runner) -> None:
+    record = runner.start("headless", family("plain"))
+    list(runner.watch(run="headless", health=True))
+    os.kill(record["pid"], signal.SIGKILL)
+    events = list(runner.watch(run="headless"))
+    assert events[-1]["event"] == "dead"
+    assert len(events[-1]["orphans"]) == 1
+    report = runner.stop("headless")
+    assert (report["was"], len(report["signalled"]), report["left"]) == ("dead", 1, [])
+    assert alive_with_mark("headless") == []
+
+
+@pytest.mark.parametrize("forged", ["start_time", "boot_id"])
+def test_a_stranger_with_the_runs_pid_is_not_signalled(runner: Runner, forged: str) -> None:
+    runner.start("gone", [sys.executable, "-c", "pass"])
+    list(runner.watch(run="gone"))
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        path = runner.home / ".workbook/runs/gone/run.json"
+        now = processes.find(stranger.pid)
+        assert now is not None
+        record = json.loads(path.read_text()) | {"pid": now.pid, "pgid": now.group, "start_time": now.start}
+        record[forged] = now.start - 1 if forged == "start_time" else "another-boot"
+        path.write_text(json.dumps(record))
+        answer = runner.stop("gone", force=True, orphans=True)
+        assert answer["error"]["code"] == "WB-SERVE-STRANGER"
+        assert stranger.poll() is None
+        assert runner.ask("list", {})["runs"][0]["state"] == "stranger"
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_another_owners_server_is_stopped_only_by_force(runner: Runner) -> None:
+    record = runner.start("hers", family("plain"), owner="her@laptop")
+    answer = runner.stop("hers")
+    assert answer["error"]["code"] == "WB-SERVE-OTHER-OWNER"
+    assert "her@laptop" in answer["error"]["message"]
+    assert processes.same(record["pid"], record["start_time"], record["boot_id"])
+    assert runner.stop("hers", force=True)["was"] == "alive"
+
+
+def test_a_taken_port_is_named_with_its_holder_and_nothing_is_started(runner: Runner) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        answer = runner.start("late", family("plain"), port=taken.getsockname()[1])
+    assert answer["error"]["code"] == "WB-SERVE-PORT-TAKEN"
+    assert f"pid {os.getpid()}" in answer["error"]["message"]
+    assert runner.ask("list", {}) == {"runs": [], "damaged": []}
+
+
+def test_a_port_promised_to_a_loading_server_is_not_given_again(runner: Runner) -> None:
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+    first = runner.start("first", sleeper)
+    second = runner.start("second", sleeper)
+    assert first["port"] != second["port"]
+    answer = runner.start("third", sleeper, port=first["port"])
+    assert answer["error"]["run"] == "first"
+
+
+def test_a_death_while_loading_is_seen_at_once_with_the_last_words(runner: Runner) -> None:
+    dies = "import sys, time; print('loading', flush=True); time.sleep(1); sys.stderr.write('last words'); sys.exit(3)"
+    runner.start("dies", [sys.executable, "-c", dies])
+    began = time.monotonic()
+    events = list(runner.watch(run="dies", health=True))
+    assert time.monotonic() - began < 4
+    assert [e["text"] for e in events if e["event"] == "line"] == ["loading", "last words"]
+    assert events[-1] == {"event": "dead", "orphans": []}
+
+
+def test_a_program_that_is_not_there_leaves_no_run(runner: Runner) -> None:
+    answer = runner.start("none", ["/no/such/python", "-m", "sglang.launch_server"])
+    assert answer["error"]["code"] == "WB-SERVE-NO-PROGRAM"
+    assert "No such file" in answer["error"]["message"]
+    assert not (runner.home / ".workbook/runs/none").exists()
+
+
+def test_a_missing_or_broken_model_folder_is_refused_before_anything_starts(runner: Runner, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_text("{")
+    answer = runner.start("m", family("plain"), folders=[str(tmp_path / "nowhere"), str(broken)])
+    assert answer["error"]["code"] == "WB-SERVE-NO-MODEL"
+    assert "No such file" in answer["error"]["missing"][0]
+    assert "not JSON" in answer["error"]["missing"][1]
+    assert not (runner.home / ".workbook/runs/m").exists()
+
+
+def test_environment_is_set_prepended_and_marked(runner: Runner) -> None:
+    runner.env["PYTHONPATH"] = "/of/the/box"
+    runner.start("env", family("plain"), env={"SGLANG_X": "a b"}, prepend={"PYTHONPATH": "/mine", "NEW": "/n"})
+    list(runner.watch(run="env", health=True))
+    pid = json.loads((runner.home / ".workbook/runs/env/run.json").read_text())["pid"]
+    env = dict(pair.split(b"=", 1) for pair in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if pair)
+    assert env[b"SGLANG_X"] == b"a b"
+    assert env[b"PYTHONPATH"] == b"/mine:/of/the/box"
+    assert env[b"NEW"] == b"/n"
+    assert env[b"WORKBOOK_RUN"] == b"env"
+
+
+def test_the_drafts_copy_links_its_files_and_carries_the_asked_ids(runner: Runner, tmp_path: Path) -> None:
+    draft = tmp_path / "draft"
+    draft.mkdir()
+    (draft / "model.safetensors").write_bytes(b"weights")
+    config = {"hidden_size": 8, "eagle_config": {"use_aux_hidden_state": True}}
+    (draft / "config.json").write_text(json.dumps(config))
+    runner.start("wired", family("plain"), draft={"folder": str(draft), "aux_layer_ids": [-1, 1, 4]})
+    copy = runner.home / ".workbook/runs/wired/draft"
+    assert (copy / "model.safetensors").resolve() == draft / "model.safetensors"
+    assert json.loads((copy / "config.json").read_text()) == {
+        "hidden_size": 8,
+        "eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": [-1, 1, 4]},
+    }
+    assert json.loads((draft / "config.json").read_text()) == config
+
+
+def test_a_log_is_read_on_from_an_offset_and_from_its_last_lines(runner: Runner) -> None:
+    text = "import sys; sys.stdout.write('one\\ntwo 50%\\rtwo 100%\\r\\nthr\\u00e9e\\nlast'); sys.stdout.flush()"
+    runner.start("log", [sys.executable, "-X", "utf8", "-c", text])
+    events = [e for e in runner.watch(run="log") if e["event"] == "line"]
+    assert [e["text"] for e in events] == ["one", "two 50%", "two 100%", "thr\u00e9e", "last"]
+    again = [e["text"] for e in runner.watch(run="log", offset=events[1]["offset"]) if e["event"] == "line"]
+    assert again == ["two 100%", "thr\u00e9e", "last"]
+    assert [e["text"] for e in runner.watch(run="log", tail=2) if e["event"] == "line"] == ["thr\u00e9e", "last"]
+    assert [e for e in runner.watch(run="log", tail=0) if e["event"] == "line"] == []
+
+
+def test_an_unknown_run_names_the_known_ones(runner: Runner) -> None:
+    runner.start("known", [sys.executable, "-c", "pass"])
+    error = runner.stop("unknown")["error"]
+    assert (error["code"], error["known"]) == ("WB-SERVE-NO-RUN", ["known"])
+    assert runner.stop("../known")["error"]["code"] == "WB-SERVE-NO-RUN"
+
+
+def test_a_damaged_record_is_named_and_does_not_hide_the_others(runner: Runner) -> None:
+    runner.start("good", [sys.executable, "-c", "pass"])
+    bad = runner.home / ".workbook/runs/bad"
+    bad.mkdir()
+    (bad / "run.json").write_text('{"id": "ba')
+    listed = runner.ask("list", {})
+    assert ([r["record"]["id"] for r in listed["runs"]], listed["damaged"]) == (["good"], ["bad"])

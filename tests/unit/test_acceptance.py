@@ -1,0 +1,94 @@
+"""Counters, pooling and intervals, on numbers that can be checked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from helpers.acceptance.counters import RequestCounters, from_meta_info, pool
+from helpers.acceptance.intervals import paired_difference, ratio_interval
+from helpers.acceptance.load import Answer, Load, first_difference
+from helpers.errors import UsageError, WrongResult
+
+GOOD = {
+    "spec_verify_ct": 4,
+    "spec_accept_token_num": 8,
+    "spec_draft_token_num": 12,
+    "spec_accept_histogram": [1, 0, 1, 2],
+}
+
+
+def test_counters_come_from_the_servers_own_fields() -> None:
+    counters = from_meta_info(GOOD)
+    assert counters == RequestCounters((1, 0, 1, 2), 12)
+    assert (counters.verify_steps, counters.correct) == (4, 8)
+
+
+def test_no_speculation_means_no_counters() -> None:
+    assert from_meta_info({"id": "x", "completion_tokens": 64}) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "identity"),
+    [
+        ({"spec_verify_ct": 5}, "verify steps"),
+        ({"spec_accept_token_num": 9}, "correct drafts"),
+        ({"spec_draft_token_num": 13}, "whole number"),
+        ({"spec_draft_token_num": 8}, "more drafts than proposed"),
+    ],
+)
+def test_contradicting_figures_are_refused(change: dict[str, int], identity: str) -> None:
+    with pytest.raises(WrongResult, match=identity) as caught:
+        from_meta_info(GOOD | change)
+    assert caught.value.code == "WB-COUNTERS-CONTRADICT"
+
+
+def test_speculation_without_a_histogram_is_unreadable() -> None:
+    with pytest.raises(UsageError, match="spec_verify_ct=3"):
+        from_meta_info({"spec_verify_ct": 3, "spec_accept_rate": 0.5})
+
+
+def test_pooling_adds_counts_and_never_averages_rates() -> None:
+    pooled = pool([RequestCounters((1, 0, 0, 1), 6), RequestCounters((8,), 24)], num_steps=3)
+    assert pooled.verify_steps == 10
+    assert pooled.accept_rate == pytest.approx(3 / 30)  # the mean of the two rates would be .25
+    assert pooled.accept_length == pytest.approx(1.3)
+    assert pooled.survival == pytest.approx((0.1, 0.1, 0.1))
+
+
+def test_a_step_beyond_num_steps_is_refused() -> None:
+    with pytest.raises(WrongResult, match="num_steps=2"):
+        pool([RequestCounters((0, 0, 0, 1), 3)], num_steps=2)
+
+
+def test_interval_holds_the_rate_and_narrows_with_more_requests() -> None:
+    correct, proposed = [3, 9, 6, 5, 7, 4], [12.0] * 6
+    low, high = ratio_interval(correct, proposed)
+    assert low < sum(correct) / sum(proposed) < high
+    narrow = ratio_interval(correct * 20, proposed * 20)
+    assert narrow[1] - narrow[0] < (high - low) / 3
+
+
+def test_pairing_cancels_what_a_prompt_does_to_both() -> None:
+    hard_and_easy = [1.0, 9.0, 2.0, 8.0, 1.0, 9.0]
+    better = [c + 1 for c in hard_and_easy]
+    ten = [10.0] * 6
+    difference, (low, high) = paired_difference((better, ten), (hard_and_easy, ten))
+    assert difference == pytest.approx(0.1)
+    assert low == pytest.approx(0.1)
+    assert high == pytest.approx(0.1)
+    one, two = ratio_interval(better, ten), ratio_interval(hard_and_easy, ten)
+    assert one[0] < two[1]  # unpaired, the two intervals overlap
+
+
+def test_pairing_needs_the_same_requests() -> None:
+    with pytest.raises(ValueError, match="1 and 2"):
+        paired_difference(([1.0], [2.0]), ([1.0, 1.0], [2.0, 2.0]))
+
+
+def test_the_first_different_token_is_named() -> None:
+    base = Load((Answer("a", (1, 2, 3), None, 1.0), Answer("b", (4, 5, 6), None, 1.0)), 3)
+    assert first_difference(base, base) is None
+    other = Load((Answer("b", (4, 5, 7), None, 1.0), Answer("a", (1, 2, 3), None, 1.0)), 3)
+    assert first_difference(other, base) == ("b", 2)
+    shorter = Load((Answer("a", (1, 2), None, 1.0),), 3)
+    assert first_difference(shorter, base) == ("a", 2)

@@ -1,0 +1,79 @@
+"""The report: nothing external, nothing secret, the data embedded whole, never half-written."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from helpers.figures.acceptance import accept_rates, survival
+from helpers.figures.wiring import feature_norms, ladder, slot_matrix
+from helpers.ledger.redaction import redact
+from helpers.ledger.report import Section, write_report
+
+ROWS = pd.DataFrame({"profile": ["right"] * 3, "k": [1, 2, 3], "survival": [0.8, 0.6, 0.4]}).assign(
+    low=lambda d: d["survival"] - 0.05, high=lambda d: d["survival"] + 0.05
+)
+
+
+def test_a_report_needs_nothing_from_outside(tmp_path: Path) -> None:
+    figure = survival(ROWS, caption="run r1, capture c1")
+    paths = write_report(
+        tmp_path / "x",
+        title="Why <the> drafter fails",
+        summary=["Because."],
+        sections=[Section("Acceptance", ["Text"], [{"profile": "right", "rate": "60%"}], figure)],
+        data={"profiles": [], "note": "</script><b>"},
+    )
+    page = paths.html.read_text()
+    assert not re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"'](?!data:)[^\"'>]+", page)
+    assert "Why &lt;the&gt; drafter fails" in page
+    embedded = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', page, re.S)
+    assert embedded is not None
+    assert json.loads(embedded.group(1)) == json.loads(paths.json.read_text())
+    assert json.loads(paths.json.read_text())["note"] == "</script><b>"
+    assert sorted(p.name for p in paths.html.parent.iterdir()) == ["report.html", "report.json"]
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("token hf_AbCdEfGh1234 here", "token *** here"),
+        ("HF_TOKEN=abcdef12 next", "HF_TOKEN=*** next"),
+        ('{"api_key": "abcd1234"}', '{"api_key": "***"}'),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+        ("ssh ann@10.1.2.3 ls", "ssh ***@*** ls"),
+        ("/home/ann/models/x", "~/models/x"),
+        ("/srv/box/home/models", "~/models"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----", "*** private key ***"),
+        ("tokens: 1234, max_new_tokens=64", "tokens: 1234, max_new_tokens=64"),
+    ],
+)
+def test_redaction(text: str, clean: str) -> None:
+    assert redact(text, homes=("/srv/box/home",)) == clean
+
+
+def test_every_figure_has_title_axes_and_caption() -> None:
+    sides = pd.DataFrame(
+        {"side": ["trained", "served"] * 4, "slot": [0, 0, 1, 1] * 2, "token": [0, 0, 0, 0, 1, 1, 1, 1]}
+    )
+    norms = sides.assign(norm=range(8))
+    cosines = pd.DataFrame({"served": [0, 0, 1, 1], "trained": [0, 1, 0, 1], "cosine": [1, 0.5, 0.4, 1]})
+    rungs = pd.DataFrame(
+        {"side": ["served"] * 4, "slot": [0, 0, 1, 1], "boundary": [0, 1, 0, 1], "cosine": [1, 0, 0, 1]}
+    )
+    rates = pd.DataFrame({"profile": ["a"], "accept_rate": [0.5], "low": [0.4], "high": [0.6]})
+    for figure in (
+        feature_norms(norms, caption="run r1"),
+        slot_matrix(cosines, caption="run r1"),
+        ladder(rungs, caption="run r1"),
+        survival(ROWS, caption="run r1"),
+        accept_rates(rates, caption="run r1"),
+    ):
+        assert figure.layout.title.text
+        assert figure.layout.xaxis.title.text
+        assert figure.layout.yaxis.title.text
+        assert "run r1" in [note.text for note in figure.layout.annotations]
