@@ -71,6 +71,11 @@ class BoxTransport(paramiko.Transport):
         self._watch_stop = threading.Event()
         self._watcher: threading.Thread | None = None
 
+    @property
+    def broken(self) -> bool:
+        """Whether the link is gone. paramiko closes the channels first and says so of itself a moment later."""
+        return not self.is_active() or self.saved_exception is not None
+
     def watch(self, interval: float, dead_after: float) -> None:
         """Ask for a sign of life after ``interval`` silent seconds; without one for ``dead_after``, close the link."""
         self.packetizer.set_keepalive(interval, self._probe)
@@ -104,7 +109,14 @@ class BoxTransport(paramiko.Transport):
                 return
             if kind == MSG_CHANNEL_CLOSE:
                 self._closed_there.add(channel)
-        self._send_message(data)
+        try:
+            self._send_message(data)
+        except (EOFError, OSError) as error:
+            # A broken link: who waits for the answer has to know. A window adjustment is sent by recv, which would
+            # lose the very bytes that it has in hand; the reading side finds the break by itself.
+            self.saved_exception = self.saved_exception or error
+            if kind != MSG_CHANNEL_WINDOW_ADJUST:
+                raise
 
     def _parse_newkeys(self, message: paramiko.Message) -> None:
         super()._parse_newkeys(message)  # type: ignore[misc]

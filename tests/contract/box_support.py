@@ -114,6 +114,13 @@ class CuttingProxy:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 client.shutdown(socket.SHUT_RDWR)
 
+    def close_for_good(self) -> None:
+        """No connection through here any more."""
+        self._stop.set()
+        self._threads[0].join(5)
+        self._listener.close()
+        self.cut()
+
     def __enter__(self) -> CuttingProxy:
         return self
 
