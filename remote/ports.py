@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 from pathlib import Path
 
@@ -40,8 +41,14 @@ def reachable(host: str) -> str:
 
 
 def free(host: str, *, claimed: set[int]) -> int | None:
-    """The first port of the range that nobody holds and no loading server has been promised."""
-    for port in range(FIRST, LAST + 1):
+    """A port of the range that nobody holds and no loading server of this user has been promised.
+
+    The search begins anywhere: two users of a box, who do not see each other's promises, seldom meet.
+    """
+    size = LAST - FIRST + 1
+    begin = random.randrange(size)
+    for step in range(size):
+        port = FIRST + (begin + step) % size
         if port not in claimed and bindable(host, port):
             return port
     return None
@@ -50,16 +57,23 @@ def free(host: str, *, claimed: set[int]) -> int | None:
 def holder(port: int) -> processes.Process | None:
     """The process that listens on the port, where this user may see it."""
     inodes = _listening(port)
-    if not inodes:
-        return None
-    for process in processes.running():
+    return _holding(inodes, processes.running()) if inodes else None
+
+
+def foreign(port: int, run: str) -> bool:
+    """Whether somebody listens on the port who is no process of the run: the run's own server can then never get it."""
+    inodes = _listening(port)
+    return bool(inodes) and _holding(inodes, processes.marked(run, processes.running())) is None
+
+
+def _holding(inodes: set[str], among: list[processes.Process]) -> processes.Process | None:
+    for process in among:
         try:
             handles = list((processes.PROC / str(process.pid) / "fd").iterdir())
         except OSError:
             continue
-        for handle in handles:
-            if _link(handle) in inodes:
-                return process
+        if any(_link(handle) in inodes for handle in handles):
+            return process
     return None
 
 

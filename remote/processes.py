@@ -7,16 +7,18 @@ has started carries ``WORKBOOK_RUN=<run id>`` in its environment. Standard libra
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "WORKBOOK_RUN"
 PROC = Path("/proc")
+SECRET = re.compile(rb"^--?[\w-]*(key|token|secret|password)(=|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Process:
-    """One line of /proc/<pid>/stat. ``start`` is in clock ticks since boot; ``command`` is what ``ps`` would show."""
+    """One process. ``start`` is in clock ticks since boot; ``command`` is what ``ps`` shows, without keys."""
 
     pid: int
     parent: int
@@ -52,7 +54,7 @@ def find(pid: int) -> Process | None:
     # The name may hold blanks and brackets: what follows its last ")" is plain.
     name = stat[stat.index("(") + 1 : stat.rindex(")")]
     fields = stat[stat.rindex(")") + 2 :].split()
-    command = b" ".join(word for word in words if word).decode("utf-8", "replace")
+    command = b" ".join(_masked([word for word in words if word])).decode("utf-8", "replace")
     return Process(
         pid=pid,
         state=fields[0],
@@ -91,6 +93,17 @@ def descendants(pid: int, among: list[Process]) -> list[Process]:
         found += children
         parents = {p.pid for p in children}
     return found
+
+
+def _masked(words: list[bytes]) -> list[bytes]:
+    """A command line as it may be shown: values of ``--api-key`` and the like hidden."""
+    shown: list[bytes] = []
+    for word in words:
+        if shown and SECRET.match(shown[-1]) and b"=" not in shown[-1]:
+            word = b"***"
+        found = SECRET.match(word)
+        shown.append(found.group() + b"***" if found and b"=" in word else word)
+    return shown
 
 
 def _environment(pid: int) -> list[bytes]:

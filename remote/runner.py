@@ -44,7 +44,9 @@ def main(operation: str, *words: str) -> int:
         return 4
     except BrokenPipeError:  # the reader went away
         sys.stdout = None
-        return 0
+    except OSError as error:
+        print(json.dumps({"error": {"code": "WB-SERVE-FILES", "message": str(error)}}), flush=True)
+        return 4
     return 0
 
 

@@ -41,7 +41,7 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
         raise runs.Refused("WB-SERVE-NO-MODEL", f"there is no model at {missing[0]}", missing=missing)
     with runs.locked():
         _port(record["host"], record["port"])
-        folder.mkdir()
+        folder.mkdir(mode=0o700)  # the log of a server tells its arguments, keys among them
         try:
             if request["draft"]:
                 draft.copy(Path(request["draft"]["folder"]), folder / "draft", request["draft"]["aux_layer_ids"])
@@ -51,12 +51,12 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
             raise
         if error:
             shutil.rmtree(folder)
-            raise runs.Refused("WB-SERVE-NO-PROGRAM", f"{request['argv'][0]!r} cannot be run: {error}")
+            raise runs.Refused(**json.loads(error))
     return runs.load(record["id"])
 
 
 def _spawn(request: dict[str, Any], folder: Path) -> str:
-    """Fork, and become the server in the child; the error text where that fails, else empty."""
+    """Fork, and become the server in the child; where that fails its refusal as JSON, else nothing."""
     heard, said = os.pipe()  # both close on exec: an end of file without words means that the server runs
     child = os.fork()
     if child == 0:
@@ -94,12 +94,20 @@ def _become(request: dict[str, Any], folder: Path, said: int) -> NoReturn:
         runs.save(record)
         runs.write(folder / "pid", f"{me.pid}\n")
         os.chdir(folder)
-        os.execvpe(argv[0], argv, env)
     except BaseException as error:  # noqa: BLE001 - this process must end here, whatever it was
-        with contextlib.suppress(OSError):
-            os.write(said, str(error).encode() or b"?")
+        _say(said, "WB-SERVE-FILES", str(error))
+    else:
+        try:
+            os.execvpe(argv[0], argv, env)
+        except OSError as error:
+            _say(said, "WB-SERVE-NO-PROGRAM", f"{argv[0]!r} cannot be run: {error.strerror}")
     finally:
         os._exit(127)
+
+
+def _say(said: int, code: str, message: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(said, json.dumps({"code": code, "message": message}).encode())
 
 
 def _environment(request: dict[str, Any]) -> dict[str, str]:

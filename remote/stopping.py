@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
 import time
 from typing import Any
 
-from remote import ports, processes, runs
+from remote import gpus, ports, processes, runs
 
 Processes = list[processes.Process]
 POLL, KILL_SECONDS = 0.1, 10.0
-GPU_QUERY = "--query-gpu=index,memory.used"
-APPS_QUERY = "--query-compute-apps=pid,used_memory"
 
 
 def stop(request: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +45,7 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
             f"run {record['id']} is gone: its pid {record['pid']} is now another process"
             + (f" ({other.command})" if other else ""),
         )
-    memory = _gpu_memory([p.pid for p in [*members, *outside]])
+    memory = gpus.before([p.pid for p in [*members, *outside]])
     targets = [*members, *outside] if request["orphans"] else members
     _signal(targets, record, leader, signal.SIGTERM)
     killed: Processes = []
@@ -63,8 +59,8 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         "killed": [p.as_dict() for p in killed],
         "left": [p.as_dict() for p in left],
         "orphans": [p.as_dict() for p in {p.pid: p for p in [*outside, *orphans]}.values() if _alive(p)],
-        "port_closed": _closed(record),
-        "gpu": _gpu_after(memory),
+        **_port(record),
+        "gpu": gpus.after(memory),
         "seconds": round(time.monotonic() - began, 3),
     }
     if leader:
@@ -124,48 +120,17 @@ def _alive(process: processes.Process) -> bool:
     return now is not None and now.alive and now.start == process.start
 
 
-def _closed(record: runs.Record) -> bool:
-    """Whether nobody listens on the run's port any more; a socket can outlive its process by a moment."""
+def _port(record: runs.Record) -> dict[str, Any]:
+    """Whether nobody listens on the run's port any more, and who does: it may be another's by now.
+
+    A socket can outlive its process by a moment.
+    """
     until = time.monotonic() + 3
     while ports.answers(record["host"], record["port"]):
+        holder = ports.holder(record["port"])
+        if holder and not processes.marked(record["id"], [holder]):
+            return {"port_closed": False, "port_holder": holder.as_dict()}
         if time.monotonic() > until:
-            return False
+            return {"port_closed": False, "port_holder": None}
         time.sleep(POLL)
-    return True
-
-
-def _gpu_memory(pids: list[int]) -> dict[str, Any] | None:
-    """Memory in use per GPU (MiB) and which of ``pids`` hold some; None where there is no nvidia-smi."""
-    if not shutil.which("nvidia-smi"):
-        return None
-    holders = {int(row[0]) for row in _smi(APPS_QUERY) if row[0].isdigit()}
-    return {"used_mib": _used(), "holders": sorted(holders & set(pids)), "pids": pids}
-
-
-def _gpu_after(before: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The same after the stop; the driver frees memory a little later than the process ends."""
-    if before is None:
-        return None
-    until = time.monotonic() + 10
-    while True:
-        after = _gpu_memory(before["pids"])
-        if not after or not after["holders"] or time.monotonic() > until:
-            break
-        time.sleep(0.5)
-    used = after["used_mib"] if after else []
-    holders = after["holders"] if after else []
-    return {"before_mib": before["used_mib"], "after_mib": used, "holders_left": holders}
-
-
-def _used() -> list[int | None]:
-    return [int(row[1]) if len(row) > 1 and row[1].isdigit() else None for row in _smi(GPU_QUERY)]
-
-
-def _smi(query: str) -> list[list[str]]:
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", query, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=20
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+    return {"port_closed": True, "port_holder": None}

@@ -1,7 +1,8 @@
 """Watch a run: its log from a given byte on, whether it lives, whether it answers; one JSON object a line.
 
 Events: ``{"event": "line", "text", "offset"}`` (offset: the byte after it, to go on from after a lost connection),
-``beat`` (nothing new for a while; also how a watcher whose reader is gone finds out), ``ready``, ``dead``, ``end``.
+``beat`` (nothing new for a while; also how a watcher whose reader is gone finds out), ``ready``, ``dead``, ``end``, and
+``foreign``: somebody else answers on the run's port, so that this server can never be ready.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ def watch(request: dict[str, Any]) -> Iterator[Event]:
             spoke = time.monotonic()
         if ready:
             yield {"event": "ready"}
+            return
+        if alive and health is not None and health.foreign:
+            holder = ports.holder(record["port"])
+            yield {"event": "foreign", "holder": holder.as_dict() if holder else None}
             return
         if not alive:
             yield {"event": "dead", "orphans": [p.as_dict() for p in left(record)]}
@@ -104,17 +109,22 @@ class _Health:
 
     def __init__(self, record: runs.Record) -> None:
         self.good = False
+        self.foreign = False
+        self._run, self._port = record["id"], record["port"]
         host = ports.reachable(record["host"])
         host = f"[{host}]" if ":" in host else host
-        self._url = f"http://{host}:{record['port']}/health"
-        self._address = (record["host"], record["port"])
+        self._url = f"http://{host}:{self._port}/health"
+        self._address = (record["host"], self._port)
         threading.Thread(target=self._ask, daemon=True).start()
 
     def _ask(self) -> None:
         # No proxy: a box's http_proxy is not meant for its own loopback.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        while not self.good:
+        while not self.good and not self.foreign:
             if ports.answers(*self._address):
+                if ports.foreign(self._port, self._run):
+                    self.foreign = True
+                    return
                 try:
                     with opener.open(self._url, timeout=30) as reply:
                         self.good = reply.status == 200

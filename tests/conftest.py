@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from jaxtyping import install_import_hook
 
+if TYPE_CHECKING:
+    from demo_run import DemoRun
+
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # leftovers.py, demo_run.py: for every tier
 
 # Shape annotations are checked in tests, and cost nothing elsewhere.
 install_import_hook(["helpers.tensors", "helpers.wiring"], "beartype.beartype")
@@ -17,3 +23,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         tier = Path(item.fspath).relative_to(HERE).parts[0]
         item.add_marker(tier)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    """The demo, run once in a lab of its own; some four minutes."""
+    from demo_run import run_demo
+
+    return run_demo(tmp_path_factory.mktemp("demo"))

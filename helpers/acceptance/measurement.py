@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from helpers.acceptance.counters import pool
 from helpers.acceptance.intervals import paired_difference, ratio_interval
 from helpers.acceptance.load import Load, first_difference
+from helpers.serving.profile import Profile
 
 
 class Measurement(BaseModel):
@@ -46,34 +48,35 @@ class Measurement(BaseModel):
 
 
 def measurement(
-    name: str,
+    profile: Profile,
     load: Load,
     baseline: Load,
     *,
-    num_steps: int | None,
-    aux_layer_ids: list[int] | None = None,
-    boundaries: list[int] | None = None,
+    boundaries: Sequence[int] | None = None,
     run: str | None = None,
 ) -> Measurement:
     """Turns a load's answers into the row of a report.
 
     Args:
+        profile: what was served; its draft steps decide how long ``survival`` is.
         baseline: the same prompts without speculation; the greedy texts are compared with it.
-        num_steps: draft steps per verify step; None for a server without speculation.
+        boundaries: what the profile's ids tap on its engine, in slot order.
+        run: id of the server's run.
     """
     difference = first_difference(load, baseline)
     common: dict[str, Any] = {
-        "name": name,
-        "aux_layer_ids": aux_layer_ids,
-        "boundaries": boundaries,
+        "name": profile.name,
+        "aux_layer_ids": None if profile.aux_layer_ids is None else list(profile.aux_layer_ids),
+        "boundaries": None if boundaries is None else list(boundaries),
         "requests": len(load.answers),
         "tokens_per_s": load.tokens_per_s,
         "greedy_equal": difference is None,
         "first_difference": difference,
         "run": run,
     }
-    if num_steps is None:
+    if profile.speculation is None:
         return Measurement(**common)
+    num_steps = profile.speculation.num_steps
     rows = load.counters
     pooled = pool(rows, num_steps=num_steps)
     steps = [float(r.verify_steps) for r in rows]

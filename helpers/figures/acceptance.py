@@ -20,13 +20,16 @@ def survival(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     import plotly.graph_objects as go
 
     figure = go.Figure()
+    count = rows["profile"].nunique()
     for number, (profile, part) in enumerate(rows.groupby("profile", sort=False)):
         ordered = part.sort_values("k")
         figure.add_scatter(
-            x=ordered["k"],
+            # Side by side, so that equal curves do not hide each other.
+            x=ordered["k"] + 0.04 * (number - (count - 1) / 2),
             y=ordered["survival"],
             name=str(profile),
             mode="lines+markers",
+            hovertemplate="%{fullData.name}: %{y:.1%}<extra></extra>",
             line={"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)]},
             error_y={
                 "type": "data",
@@ -61,6 +64,8 @@ def accept_rates(rows: pd.DataFrame, *, caption: str) -> go.Figure:
             marker_color=[COLOURS[i % len(COLOURS)] for i in range(len(rows))],
             text=[f"{v:.1%}" for v in rows["accept_rate"]],
             textposition="inside",
+            insidetextanchor="start",  # at the foot, clear of the error bar
+            textangle=0,
             error_y={
                 "type": "data",
                 "symmetric": False,

@@ -32,11 +32,13 @@ def feature_norms(rows: pd.DataFrame, *, caption: str) -> go.Figure:
             marker_size=3,
         )
     figure.update_layout(boxmode="group", legend_title_text="features")
+    # Slots differ by factors (an embedding is a hundred times shorter than a late tap): a linear axis would hide one.
+    figure.update_yaxes(type="log", dtick=1, minor={"dtick": "D1", "showgrid": True})
     return dress(
         figure,
         title="Feature norms per slot, trained against served",
         x="slot of the drafter's fused input",
-        y="L2 norm of a token's feature",
+        y="L2 norm of a token's feature (log scale)",
         caption=caption,
     )
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
 
 from helpers.ledger.redaction import redact
 
@@ -82,6 +85,7 @@ def _render(title: str, summary: Sequence[str], sections: Sequence[Section], dat
     environment = Environment(
         loader=PackageLoader("helpers.ledger", "templates"), autoescape=True, undefined=StrictUndefined
     )
+    environment.filters["prose"] = _prose
     return environment.get_template("report.html.j2").render(
         title=title,
         summary=summary,
@@ -104,3 +108,8 @@ def _figure_html(section: Section, number: int) -> str:
             config={"displaylogo": False, "responsive": True},
         )
     )
+
+
+def _prose(text: str) -> Markup:
+    """A paragraph as HTML: escaped, with `names in backticks` as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

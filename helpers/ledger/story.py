@@ -10,6 +10,11 @@ from typing import Any
 
 from helpers.acceptance.measurement import Measurement, PairedDifference
 
+NOT_MEASURED = (
+    "Not measured here: the share of the loss that each slot causes by itself, sampling at a temperature, batches, and "
+    "texts other than Python source."
+)
+
 
 def percent(value: float) -> str:
     return f"{100 * value:.1f}%"
@@ -131,7 +136,7 @@ def _difference(pair: PairedDifference) -> str:
 def _speed(base: Measurement, right: Measurement, wrong: Measurement) -> str:
     figures = (
         f"{right.tokens_per_s:.0f} tokens/s with `right`, {wrong.tokens_per_s:.0f} miswired, "
-        f"{base.tokens_per_s:.0f} without speculation"
+        f"{base.tokens_per_s:.0f} without speculation (one pass each, one after the other)"
     )
     if right.tokens_per_s <= base.tokens_per_s:
         return f"Speed on this CPU: {figures}. Speculation does not pay here; the lab shows what miswiring costs."

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LAST = 600  # how many lines back a cause may stand
-SHOWN_BEFORE, SHOWN_AFTER, SHOWN_OTHERS = 5, 2, 15
+SHOWN_BEFORE, SHOWN_AFTER, SHOWN_REASON, SHOWN_OTHERS = 5, 3, 6, 15
 
 # What may stand before a message: "[2026-01-31 10:00:00 TP0]", "[rank0]:", "(SGLangEngine pid=3111)", "sglang-1  |".
 _PREFIX = re.compile(r"^\s*(?:(?:\[[^\]]*\]:?|\(\w[^)]*\)|[\w.-]+ +\|)\s*)*")
-_EXCEPTION = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception)(?::|$)")
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*)?(?:Error|Exception)(?::|$)")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,19 @@ def _cause(code: str, summary: str, next: str, *alternatives: str, near: str | N
     return _Cause(code, summary, next, re.compile("|".join(f"(?:{each})" for each in alternatives)), near)
 
 
+_MEMORY = _cause(
+    "WB-SERVE-OUT-OF-MEMORY",
+    "out of memory",
+    "workbook facts BOX shows who holds memory; else more GPUs (tp), a shorter context_length, or another "
+    "--mem-fraction-static (higher where the pool is too small, lower where a forward has too little)",
+    r"(?:torch\.)?(?:cuda\.)?OutOfMemoryError",
+    r"\w*(?:Error|Exception): .*(?:CUDA out of memory|CUDA error: out of memory|[Nn]ot enough memory"
+    r"|Failed to CUDA calloc|can't allocate memory|Cannot allocate memory)",
+    r"Failed to CUDA calloc",
+    r"MemoryError",
+    r"Not enough memory\. Please try to increase --mem-fraction-static",
+)
+
 # The first cause that fits a line wins, so the special ones stand before the general ones.
 _CAUSES = (
     _cause(
@@ -60,18 +73,7 @@ _CAUSES = (
         r"TypeError: unsupported operand type\(s\) for \+: 'Tensor' and 'NoneType'",
         near="aux_hidden_states.append(hidden_states + residual)",
     ),
-    _cause(
-        "WB-SERVE-OUT-OF-MEMORY",
-        "out of memory",
-        "workbook facts BOX shows who holds memory; else more GPUs (tp), a shorter context_length, or another "
-        "--mem-fraction-static (higher where the pool is too small, lower where a forward has too little)",
-        r"(?:torch\.)?(?:cuda\.)?OutOfMemoryError",
-        r"\w*(?:Error|Exception): .*(?:CUDA out of memory|CUDA error: out of memory|[Nn]ot enough memory"
-        r"|Failed to CUDA calloc|can't allocate memory|Cannot allocate memory)",
-        r"Failed to CUDA calloc",
-        r"MemoryError",
-        r"Not enough memory\. Please try to increase --mem-fraction-static",
-    ),
+    _MEMORY,
     _cause(
         "WB-SERVE-PORT-TAKEN",
         "a port is taken",
@@ -105,7 +107,7 @@ _CAUSES = (
         "WB-SERVE-NCCL",
         "the GPUs could not talk to each other (NCCL)",
         "start again with env NCCL_DEBUG=INFO; look for too little /dev/shm, a wrong NCCL_SOCKET_IFNAME, P2P trouble",
-        r".*NCCL error",
+        r"\S*(?:Error|Exception): .*NCCL error",
         r"nccl\w+Error:",
         r"(?:torch\.distributed\.)?DistBackendError",
         r".*ProcessGroupNCCL.*(?:[Ww]atchdog|timeout)",
@@ -118,6 +120,7 @@ _CAUSES = (
         r"\w*Error: .*(?:No such file or directory|Cannot find any model weights|does not appear to have a file named"
         r"|[Nn]o safetensors|Incorrect path_or_model_id|is not a local folder and is not a valid model identifier)",
         r"\S*HFValidationError\b",
+        r"ValueError: Either model_file or model_proto must be specified",  # transformers, without a tokenizer's files
         r"\S*(?:RepositoryNotFoundError|LocalEntryNotFoundError|OfflineModeIsEnabled)\b",
         r"\S*SafetensorError: .*(?:header|deserializ|[Ii]ncomplete)",
     ),
@@ -128,7 +131,7 @@ _CAUSES = (
         r"\w*Error: .*(?:size mismatch|[Ss]hape mismatch|shapes cannot be multiplied|must match the size of tensor"
         r"|must match the existing size|Attempted to load weight|is invalid for input of size"
         r"|exceeds dimension size|inconsistent tensor size|expected size)",
-        r"AssertionError: assert .*\.shape\b",
+        r"AssertionError: .*\.shape\b",
         r"AssertionError: \d+ is not divisible by \d+",
     ),
     _cause(
@@ -136,7 +139,6 @@ _CAUSES = (
         "the server does not take its arguments",
         "mend extra_args in the profile; workbook run BOX -- python3 -m sglang.launch_server --help lists them",
         r"\S*launch_server\S*: error:",
-        r"usage: .*launch_server",
     ),
 )
 
@@ -153,16 +155,21 @@ def recognise(lines: Sequence[str]) -> Crash:
         before = lines[max(0, at - SHOWN_BEFORE) : at]
         for cause in _CAUSES:
             if cause.pattern.match(text) and (cause.near is None or any(cause.near in line for line in before)):
+                if cause.code == "WB-SERVE-NCCL":  # NCCL tells its own reason a few lines further down
+                    memory = [line for line in said[at : at + SHOWN_REASON] if _MEMORY.pattern.match(line)]
+                    cause, text = (_MEMORY, memory[0]) if memory else (cause, text)
                 shown = (*before, *lines[at : at + 1 + SHOWN_AFTER])
                 return Crash(cause.code, cause.summary, text, shown, cause.next)
     last = tuple(line.rstrip() for line in lines if line.strip())[-SHOWN_OTHERS:]
     exceptions = [text for text in said if _EXCEPTION.match(text)]
+    if exceptions:
+        return Crash("WB-SERVE-DIED", exceptions[-1], exceptions[-1], last, "workbook logs BOX RUN shows the whole log")
     return Crash(
         "WB-SERVE-DIED",
-        exceptions[-1] if exceptions else "the log names no cause",
-        exceptions[-1] if exceptions else "",
+        "the log names no cause, so it was ended from outside",
+        "",
         last,
-        "workbook logs BOX RUN shows the whole log",
+        "ask who else works on BOX, and whether the kernel ran out of memory: workbook run BOX -- dmesg",
     )
 
 

@@ -85,7 +85,7 @@ class StopReport(BaseModel):
     Attributes:
         was: the run's state before. signalled: what got TERM. killed: those of them that needed KILL.
         left: processes of its group that could not be ended. orphans: its processes outside group and session.
-        port_closed: nobody answers on its port any more.
+        port_closed: nobody answers on its port any more. port_holder: who does, where that is no process of the run.
         gpu: ``{"before_mib", "after_mib", "holders_left"}``, None where the box has no nvidia-smi.
         seconds: how long it took.
     """
@@ -99,6 +99,7 @@ class StopReport(BaseModel):
     left: tuple[ProcessInfo, ...]
     orphans: tuple[ProcessInfo, ...]
     port_closed: bool
+    port_holder: ProcessInfo | None
     gpu: dict[str, Any] | None
     seconds: float
 
@@ -106,7 +107,7 @@ class StopReport(BaseModel):
     def clean(self) -> bool:
         """Nothing of the run is left."""
         holders = self.gpu["holders_left"] if self.gpu else []
-        return self.port_closed and not (self.left or self.orphans or holders)
+        return (self.port_closed or self.port_holder is not None) and not (self.left or self.orphans or holders)
 
 
 def new_id(profile: str) -> str:

@@ -54,11 +54,11 @@ def watch(
                 if event["event"] == "line":
                     offset, tail = event["offset"], None
                 yield event
-                if event["event"] in ("ready", "dead", "end"):
+                if event["event"] in ("ready", "dead", "foreign", "end"):
                     return
-        except Transient:
+        except Transient as error:
             lost_since = lost_since or time.monotonic()
-            if time.monotonic() - lost_since > PATIENCE:
+            if error.code == "WB-SSH-CLOSED" or time.monotonic() - lost_since > PATIENCE:
                 raise
             yield {"event": "lost"}
             time.sleep(1)
@@ -107,6 +107,7 @@ _ADVICE = {
         "a port that nobody has",
         "leave the port out of the profile, or: workbook stop {box} {run}",
     ),
+    "WB-SERVE-FILES": ("a home that can be read and written, with room left", "workbook run {box} -- df -h ."),
     "WB-SERVE-NO-PROGRAM": (
         "the server's interpreter",
         "mend python in the profile: workbook run {box} -- which python3",

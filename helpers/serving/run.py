@@ -145,6 +145,8 @@ class Run:
                 return
             if kind == "dead":
                 raise self._died(stage, list(lines))
+            if kind == "foreign":
+                raise self._robbed(event["holder"])
             if kind == "line":
                 lines.append(event["text"])
                 # Ranks and the drafter come through the same stages later: a stage never goes back.
@@ -157,20 +159,36 @@ class Run:
 
     def _died(self, stage: Stage, lines: list[str]) -> RemoteFailed:
         crash = recognise(lines)
+        when = "as it began to answer" if stage == "ready" else f"while loading ({stage})"
         error = RemoteFailed(
             crash.code,
-            f"{self.id} died on {self.box.name} ({stage}): {crash.summary}",
+            f"{self.id} died on {self.box.name} {when}: {crash.summary}",
             expected="a server that answers /health",
             next=crash.next.replace("BOX", self.box.name).replace("RUN", self.id),
             lines=list(crash.lines),
         )
         self.state = "dead"
+        self._clear(error)  # children that outlived it hold memory
+        return error
+
+    def _robbed(self, holder: dict[str, object] | None) -> RemoteFailed:
+        who = f"pid {holder['pid']}: {holder['command']}" if holder else "a process that this login may not see"
+        error = RemoteFailed(
+            "WB-SERVE-PORT-TAKEN",
+            f"somebody else took port {self.port} of {self.box.name} while {self.id} loaded: {who}",
+            expected="a port that stays free until the server has loaded",
+            next=f"workbook serve {self.box.name} {self.profile.name} (without a port in the profile)",
+        )
+        self._clear(error)
+        return error
+
+    def _clear(self, error: RemoteFailed) -> None:
+        """Stop what is left of an own run that failed, and say it where that does not work."""
         if self.record.owner == whoami():
             try:
-                self.stop()  # children that outlived it hold memory
+                self.stop()
             except WorkbookError as left:
                 error.lines.append(str(left))
-        return error
 
     def _late(self, stage: Stage, timeout: float, lines: list[str]) -> RemoteFailed:
         return RemoteFailed(
@@ -196,8 +214,8 @@ def _reachable(host: str) -> str:
 def _leftovers(run: Run, report: StopReport) -> WrongResult:
     lines = [f"group: pid {p.pid} {p.command}" for p in report.left]
     lines += [f"orphan: pid {p.pid} {p.command}" for p in report.orphans]
-    if not report.port_closed:
-        lines.append(f"port {run.port} still answers")
+    if not report.port_closed and not report.port_holder:
+        lines.append(f"port {run.port} still answers, by a process that this login may not see")
     if report.gpu and report.gpu["holders_left"]:
         lines.append(f"GPU memory is still held by pids {report.gpu['holders_left']}")
     return WrongResult(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from remote.lab.errors import USAGE, WORKBOOK, LabError
+from remote.lab.session_env import BIN
 from remote.lab.state import CHECKOUT, Paths, write_atomically
 
 ENGINES = ("0.5.9",)
@@ -69,8 +70,7 @@ def fill_home(paths: Paths, engine: str | None, say: Callable[[str], None]) -> N
     paths.home.mkdir(mode=0o755, exist_ok=True)
     profile = paths.home / ".profile"
     if not profile.exists():
-        # A login shell reads /etc/profile, which sets PATH anew.
-        write_atomically(profile, f'export PATH="{Path(sys.executable).parent}:$PATH"\n', 0o644)
+        write_atomically(profile, f'export PATH="${BIN}:$PATH"\n', 0o644)
     models = paths.home / "models"
     models.mkdir(exist_ok=True)
     for name in ("target", "drafter"):

@@ -21,9 +21,10 @@ from remote.lab import leftovers
 from remote.lab.keys import key_files
 from remote.lab.server import Box, listen
 from remote.lab.session_env import session_environment
-from remote.lab.state import Paths, read_record, user_name
+from remote.lab.state import LOG_FORMAT, Paths, read_record, user_name
 
 log = logging.getLogger("lab")
+DESERTED = "`up` went away before it was done"
 
 
 async def serve(paths: Paths, listening: int, guardian: int) -> bool:
@@ -42,7 +43,10 @@ async def serve(paths: Paths, listening: int, guardian: int) -> bool:
     loop.add_reader(guardian, finish, "guardian gone")  # nothing is ever written to it: readable means its end
     acceptor = await listen(socket.socket(fileno=listening), str(keys.host), box)
     log.info("listens on port %s, pid %s", acceptor.get_port(), os.getpid())
-    print(f"ready {os.getpid()}", flush=True)
+    try:
+        os.write(1, f"ready {os.getpid()}\n".encode())
+    except BrokenPipeError:
+        finish(DESERTED)
     loop.add_reader(0, _confirm, loop, finish)
     reason = await stop
     log.info("stops: %s", reason)
@@ -53,7 +57,7 @@ async def serve(paths: Paths, listening: int, guardian: int) -> bool:
 def _confirm(loop: asyncio.AbstractEventLoop, finish: Callable[[str], None]) -> None:
     loop.remove_reader(0)
     if os.read(0, 16).strip() != b"keep":
-        finish("`up` went away before it was done")
+        finish(DESERTED)
 
 
 def main(argv: list[str]) -> int:
@@ -61,7 +65,7 @@ def main(argv: list[str]) -> int:
     os.umask(0o022)
     os.chdir(paths.home)
     # Warnings only of asyncssh: its information lines hold commands, and with them what a command line may hold.
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT, stream=sys.stderr)
     log.setLevel(logging.INFO)
     guarded = asyncio.run(serve(paths, listening, guardian))
     if not guarded:

@@ -7,19 +7,24 @@ its own when the daemon dies, whatever they did to their environment or session.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from remote.lab import leftovers
 from remote.lab.process import adopt_orphans
-from remote.lab.state import Paths, read_record
+from remote.lab.state import LOG_FORMAT, Paths, read_record
+
+log = logging.getLogger("guardian")
 
 
 def main(argv: list[str]) -> int:
     paths, listening = Paths(Path(argv[0])), int(argv[1])
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     adopt_orphans()
     # The daemon holds the reading end of this pipe: end of file tells it that its guardian died.
     alive, keep_open = os.pipe()
@@ -33,14 +38,16 @@ def main(argv: list[str]) -> int:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
         os.dup2(nowhere, fd)
-    daemon.wait()
+    code = daemon.wait()
+    started = time.monotonic()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # from here on the kernel reaps what is ended below
-    leftovers.end(paths, parent=os.getpid())
+    ended = leftovers.end(paths, parent=os.getpid())
     record = read_record(paths)
     if record is not None and record.guardian_pid == os.getpid():
         paths.record.unlink(missing_ok=True)
     os.close(keep_open)
+    log.info("daemon's exit code %s; ended %s processes in %.1f s", code, ended, time.monotonic() - started)
     return 0
 
 

@@ -77,21 +77,23 @@ class BoxSession(SSHServerStreamSession[bytes]):
             channel.exit(1)
             return
         self._started = started
-        outputs = [(started.stdout, stdout)]
-        if started.stderr is not None:
-            outputs.append((started.stderr, stderr))
+        ends = [end for end in (started.stdin, started.stdout, started.stderr) if end is not None]
+        pumps = [
+            asyncio.create_task(_report(channel, started.exit)),
+            *(asyncio.create_task(_drain(end, sink)) for end, sink in zip(ends[1:], (stdout, stderr), strict=False)),
+        ]
         feeding = asyncio.create_task(_feed(stdin, started.stdin))
-        draining = [asyncio.create_task(_drain(source, sink)) for source, sink in outputs]
         try:
-            reporting = asyncio.create_task(_report(channel, started.exit))
-            draining.append(reporting)
-            await asyncio.gather(*draining)
+            await asyncio.gather(*pumps)
             with suppress(OSError):
                 channel.write_eof()
             channel.close()
         finally:
-            for task in (feeding, *draining):
+            for task in (feeding, *pumps):
                 task.cancel()
+            await asyncio.gather(feeding, *pumps, return_exceptions=True)
+            for end in ends:  # a pump that was cancelled before its first step has not closed its own
+                end.close()
 
     def _env(self, channel: asyncssh.SSHServerChannel[bytes]) -> dict[str, str]:
         """The session's environment: the lab's, who called, and what of the client's wishes sshd would take."""

@@ -64,16 +64,21 @@ def start(paths: Paths, listening: socket.socket, *, engine: str | None, tp: int
         )
         if not answers(record):
             raise _failed(f"the lab's server on port {port} does not answer", paths)
+        _deaf()  # from here on the lab is up, and an interrupt must not claim otherwise
         write_record(paths, record)
         _keep(guardian, paths)
     except BaseException:
-        # A second Ctrl-C must not cut this short.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _deaf()  # a second Ctrl-C must not cut this short
         if guardian.poll() is None:
             stop(Process.of(guardian.pid))
         raise
     return record
+
+
+def _deaf() -> None:
+    """Takes no further interrupt: the command is about to end anyway."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def stop(guardian: Process, seconds: float = 15) -> None:

@@ -19,6 +19,7 @@ from remote.lab.errors import USAGE, LabError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ALIAS = "lab"
+LOG_FORMAT = "%(asctime)s %(name)s %(message)s"
 HOST = "127.0.0.1"  # the only address that is ever bound
 
 
@@ -165,11 +166,17 @@ def write_record(paths: Paths, record: Record) -> None:
 
 
 def read_record(paths: Paths) -> Record | None:
-    """The record, or None where there is none, or none that this version can read."""
+    """The record of this folder's lab, or None where there is none, or none that this version can read.
+
+    The record in a copy of a lab's folder tells of the original, which is none of the copy's business. In a folder that
+    was moved it tells of the lab that still runs from the old place.
+    """
     try:
-        return Record(**json.loads(paths.record.read_text(encoding="utf-8")))
+        record = Record(**json.loads(paths.record.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+    copied = Path(record.home) != paths.home and Path(record.home).exists()
+    return None if copied else record
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import os
 import shlex
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -194,6 +195,11 @@ def test_login_shell_without_a_command(ssh_server: SshServer) -> None:
     assert result.stdout.decode().split() == ["42", "login"]
 
 
+def test_login_shell_finds_the_labs_python(lab_server: SshServer) -> None:
+    result = ssh(lab_server, "", "-T", stdin=b"command -v python3\n")
+    assert result.stdout.decode().strip() == str(Path(sys.executable).parent / "python3")
+
+
 def test_many_sessions_in_one_connection(ssh_server: SshServer) -> None:
     with paramiko_client(ssh_server) as client:
         channels = [open_channel(client) for _ in range(20)]
@@ -248,6 +254,21 @@ def test_closed_terminal_hangs_up(ssh_server: SshServer) -> None:
         pid = int(read_line(channel))
         channel.close()
         assert ends(pid, 5)
+
+
+def test_channels_closed_at_once_leave_no_descriptor(lab_server: SshServer) -> None:
+    daemon = psutil.Process(lab_server.pid)
+    with paramiko_client(lab_server) as client:
+        before = daemon.num_fds()
+        for _ in range(30):
+            channel = open_channel(client)
+            channel.exec_command("true")
+            channel.close()
+        end = time.monotonic() + 5
+        while daemon.num_fds() > before and time.monotonic() < end:
+            time.sleep(0.02)
+        assert daemon.num_fds() <= before
+        assert [child for child in daemon.children() if child.status() == psutil.STATUS_ZOMBIE] == []
 
 
 # --- terminal, environment, signals ------------------------------------------------------------------------------

@@ -300,3 +300,32 @@ def test_a_damaged_record_is_named_and_does_not_hide_the_others(runner: Runner) 
     (bad / "run.json").write_text('{"id": "ba')
     listed = runner.ask("list", {})
     assert ([r["record"]["id"] for r in listed["runs"]], listed["damaged"]) == (["good"], ["bad"])
+
+
+def test_a_run_that_cannot_be_written_leaves_nothing(runner: Runner) -> None:
+    """A file where the folder of runs should be: as good as a full disk."""
+    (runner.home / ".workbook").mkdir()
+    (runner.home / ".workbook/runs").write_text("")
+    answer = runner.ask("start", {"record": {"id": "x"}, "folders": []})
+    assert answer["error"]["code"] == "WB-SERVE-FILES"
+    (runner.home / ".workbook/runs").unlink()
+
+
+def test_gpu_memory_is_waited_for_and_told(runner: Runner, tmp_path: Path) -> None:
+    """A forged nvidia-smi (there is no GPU here): it names the server's pid as holder as long as that lives."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text(
+        "#!/bin/sh\n"
+        "pid=$(cat $HOME/.workbook/runs/gpu/pid)\n"
+        "lives=$(ls -d /proc/$pid 2>/dev/null)\n"
+        "case $1 in\n"
+        '--query-gpu*) echo "0, ${lives:+7}5"; echo "1, [N/A]";;\n'
+        '*) [ -z "$lives" ] || echo "$pid, 70";;\n'
+        "esac\n"
+    )
+    (tools / "nvidia-smi").chmod(0o755)
+    runner.env["PATH"] = f"{tools}:{runner.env['PATH']}"
+    runner.start("gpu", family("plain"))
+    list(runner.watch(run="gpu", health=True))
+    assert runner.stop("gpu")["gpu"] == {"before_mib": [75, None], "after_mib": [5, None], "holders_left": []}

@@ -12,6 +12,9 @@ def box_environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         # The models are local: no look-ups on the hub.
         "HF_HUB_OFFLINE": "1",
+        # SIGTERM to the process group ends the schedulers at once; without this the HTTP process then waits for their
+        # unfinished requests for ever (managers/tokenizer_manager.py:2118).
+        "SGL_FORCE_SHUTDOWN": "1",
         # The same on a machine that has a GPU.
         "CUDA_VISIBLE_DEVICES": "",
     }

@@ -51,10 +51,8 @@ class CpuAttentionBackend(AttentionBackend):  # type: ignore[misc]
         if save_kv_cache and k is not None:
             pool.set_kv_buffer(layer, forward_batch.out_cache_loc, k, v)
         query = q.reshape(-1, layer.tp_q_head_num, layer.qk_head_dim)
-        out = q.new_zeros(len(query), layer.tp_q_head_num, layer.v_head_dim)
         keys, values = pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
-        attend(query, keys, values, self._groups, layer.scaling, out)
-        return out.flatten(1)
+        return attend(query, keys, values, self._groups, layer.scaling).flatten(1)
 
     forward_decode = forward_extend
 

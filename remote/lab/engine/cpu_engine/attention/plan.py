@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ class Group:
     queries: int
     rows: Tensor
     mask: Tensor | None
+    _biases: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def requests(self) -> int:
@@ -33,6 +34,17 @@ class Group:
     def stop(self) -> int:
         """One past the group's last row in the flattened queries."""
         return self.start + self.requests * self.queries
+
+    def bias(self, shared: int, dtype: torch.dtype) -> Tensor | None:
+        """The mask as what is added to scores, each query repeated ``shared`` times; made once for all layers.
+
+        Returns:
+            [requests, 1, queries * shared, keys], 0 where seen and minus infinity elsewhere; None where all is seen.
+        """
+        if self.mask is not None and shared not in self._biases:
+            hidden = ~self.mask.repeat_interleave(shared, dim=1)[:, None]
+            self._biases[shared] = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, -torch.inf)
+        return self._biases.get(shared)
 
 
 def plan_decode(table: Tensor, lengths: Tensor) -> list[Group]:

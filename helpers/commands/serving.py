@@ -1,0 +1,128 @@
+"""Servers on a box: `workbook serve`, `stop`, `logs` and `runs`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from helpers.commands.output import AsJson, emit
+
+if TYPE_CHECKING:
+    from helpers.serving import Run
+
+BoxName = Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or a profile's name (the newest)")
+]
+
+
+def serve(
+    box: BoxName,
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="The profile's name")],
+    profiles: Annotated[
+        Path | None, typer.Option(help="TOML file with profiles; default data/profiles/lab.toml")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only look at everything and show the command.")] = False,
+    wait: Annotated[bool, typer.Option(help="Wait until the server answers.")] = True,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for it.")] = 1800,
+    leave: Annotated[bool, typer.Option("--leave", help="On Ctrl-C leave the loading server running.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Starts a server from a profile; it outlives this command and the connection."""
+    from helpers.box import connect
+    from helpers.serving import get_profile, launch
+    from helpers.serving import plan as look
+
+    wanted = get_profile(profile, profiles)
+    with connect(box) as target:
+        if plan:
+            planned = look(target, wanted)
+            result = {"profile": wanted.name, "port": planned.port, "argv": list(planned.argv), "command": planned.text}
+            emit(result, as_json=as_json, text=planned.text)
+            return
+        began = time.monotonic()
+        run = launch(target, wanted)
+        if wait:
+            run.wait_ready(timeout, on_interrupt="leave" if leave else "stop")
+        seconds = round(time.monotonic() - began, 1)
+        result = {**_described(run), "ready": wait, "seconds": seconds}
+        text = f"{run.id}: {'ready' if wait else 'started'} after {seconds} s, port {run.port} of {box}, pid {run.pid}"
+        emit(
+            result,
+            as_json=as_json,
+            text=f"{text}\nlogs: workbook logs {box} {run.id}\nstop: workbook stop {box} {run.id}",
+        )
+
+
+def stop(
+    box: BoxName,
+    run: RunName,
+    force: Annotated[bool, typer.Option("--force", help="Also a run that somebody else started.")] = False,
+    orphans: Annotated[bool, typer.Option("--orphans", help="Also its processes that left its group.")] = False,
+    grace: Annotated[float, typer.Option(help="Seconds between SIGTERM and SIGKILL.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Stops a run, and makes sure that nothing of it is left."""
+    from helpers.box import connect
+    from helpers.serving import get_run
+
+    with connect(box) as target:
+        report = get_run(target, run).stop(force=force, orphans=orphans, grace=grace)
+        ended = len(report.signalled)
+        text = f"{report.run}: it was dead already" if report.was == "dead" and not ended else f"{report.run}: stopped"
+        text += f", {ended} processes ended in {report.seconds:.1f} s, port closed" if ended else ""
+        if report.killed:
+            text += f"; {len(report.killed)} of them needed SIGKILL"
+        emit(report.model_dump(mode="json"), as_json=as_json, text=text)
+
+
+def logs(
+    box: BoxName,
+    run: RunName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the server ends.")] = False,
+    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, help="Only the last so many.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prints a run's log; with --follow as it grows, also across a lost connection (--json: an object a line)."""
+    from helpers.box import connect
+    from helpers.serving import get_run
+
+    with connect(box) as target:
+        found = get_run(target, run)
+        text = found.logs(follow=follow, tail=lines)
+        if as_json and not follow:
+            emit({"run": found.id, "lines": list(text)}, as_json=True, text="")
+            return
+        for line in text:
+            sys.stdout.write((json.dumps({"run": found.id, "line": line}) if as_json else line) + "\n")
+            sys.stdout.flush()
+
+
+def runs(
+    box: BoxName,
+    alive: Annotated[bool, typer.Option("--alive", help="Only those whose server lives.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the runs of a box, also those that others started with this login."""
+    from helpers.box import connect
+    from helpers.serving import find_runs
+
+    with connect(box) as target:
+        found = find_runs(target, alive=alive)
+        rows = [f"{'run':<36} {'state':<9} {'port':>5} {'pid':>7}  {'started':<21} owner"]
+        for run in found:
+            state = "answers" if run.answers else run.state
+            record = run.record
+            rows.append(f"{run.id:<36} {state:<9} {run.port:>5} {run.pid:>7}  {record.started:<21} {record.owner}")
+        text = "\n".join(rows) if found else f"no runs on {box}"
+        emit({"box": box, "runs": [_described(run) for run in found]}, as_json=as_json, text=text)
+
+
+def _described(run: Run) -> dict[str, Any]:
+    record = run.record.model_dump(mode="json", by_alias=True)
+    return {**record, "state": run.state, "answers": run.answers, "url": run.url}

@@ -1,0 +1,71 @@
+"""Why a server died, by recorded logs: tests/cases/crash/<case>.json, each with where its lines come from.
+
+A new case needs no code: ``{"source", "lines", "code", "line": how the line that decided begins}``.
+
+.venv/bin/python -m pytest tests/cases/test_crash.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from helpers.paths import DOCS
+from helpers.serving.crash import SHOWN_OTHERS, recognise
+
+CASES = sorted((Path(__file__).parent / "crash").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_cause_is_recognised_and_shown(path: Path) -> None:
+    case = json.loads(path.read_text())
+    crash = recognise(case["lines"])
+    assert crash.code == case["code"]
+    assert crash.line.startswith(case["line"])
+    assert bool(crash.line) == bool(case["line"])
+    assert crash.next
+    if crash.code == "WB-SERVE-DIED":
+        assert len(crash.lines) <= SHOWN_OTHERS
+        assert crash.lines[-1] == case["lines"][-1].rstrip()
+    else:
+        assert any(crash.line[-40:] in line for line in crash.lines) or crash.line.startswith("AssertionError: assert")
+    assert (DOCS / "errors" / f"{crash.code}.md").is_file()
+
+
+def test_every_cause_has_a_case() -> None:
+    met = {json.loads(path.read_text())["code"] for path in CASES}
+    assert met == {
+        "WB-SERVE-BAD-ARGUMENT",
+        "WB-SERVE-CUDA-VERSION",
+        "WB-SERVE-DIED",
+        "WB-SERVE-EMBEDDING-TAP",
+        "WB-SERVE-IMPORT",
+        "WB-SERVE-MISSING-FILE",
+        "WB-SERVE-NCCL",
+        "WB-SERVE-OUT-OF-MEMORY",
+        "WB-SERVE-PORT-TAKEN",
+        "WB-SERVE-SHAPE-MISMATCH",
+    }
+
+
+def test_one_ranks_cause_comes_before_what_it_did_to_the_others() -> None:
+    lines = [
+        "[2026-01-31 10:00:00 TP3] Scheduler hit an exception: Traceback (most recent call last):",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "[2026-01-31 10:10:00 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+        "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.",
+    ]
+    assert recognise(lines).code == "WB-SERVE-OUT-OF-MEMORY"
+
+
+def test_words_in_the_middle_of_a_line_prove_nothing() -> None:
+    lines = ["[2026-01-31 10:00:00] Ignore import error when loading x: No module named 'y'", "KeyError: 'w2_weight'"]
+    crash = recognise(lines)
+    assert (crash.code, crash.summary) == ("WB-SERVE-DIED", "KeyError: 'w2_weight'")
+
+
+def test_an_empty_log_says_so() -> None:
+    crash = recognise([])
+    assert (crash.code, crash.line, crash.lines) == ("WB-SERVE-DIED", "", ())

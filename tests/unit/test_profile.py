@@ -1,0 +1,169 @@
+"""Profiles from TOML, and the exact command lines that follow from them.
+
+.venv/bin/python -m pytest tests/unit/test_profile.py
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.errors import UsageError
+from helpers.serving.argv import command_text, masked, masked_argv, model_folders, server_argv
+from helpers.serving.profile import Profile, get_profile, load_profiles
+from helpers.serving.stages import percent_of, stage_of
+
+HEAD = '[defaults]\nengine = "sglang==0.5.9"\nmodel = "~/models/target"\n'
+SPECULATION = "speculation = { num_steps = 3, topk = 1, num_draft_tokens = 4 }\n"
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "p.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_labs_profiles() -> None:
+    profiles = load_profiles()
+    assert set(profiles) == {"baseline", "right", "miswired", "off-by-one"}
+    assert profiles["baseline"].speculation is None
+    assert profiles["miswired"].aux_layer_ids == (-1, 1, 4)
+    assert profiles["miswired"].patches == ("capture-embedding",)
+    assert profiles["right"].engine_version == "0.5.9"
+
+
+def test_a_profile_says_only_what_differs_from_the_defaults(tmp_path: Path) -> None:
+    path = write(tmp_path, HEAD + "tp = 8\n[profiles.a]\n[profiles.b]\ntp = 2\n")
+    assert {name: p.tp for name, p in load_profiles(path).items()} == {"a": 8, "b": 2}
+
+
+def test_an_unknown_name_tells_the_known_ones_and_the_nearest() -> None:
+    with pytest.raises(UsageError, match="no profile 'rihgt'") as caught:
+        get_profile("rihgt")
+    assert caught.value.code == "WB-PROFILE-UNKNOWN"
+    assert caught.value.expected == "one of baseline, miswired, off-by-one, right"
+    assert caught.value.next == "did you mean 'right'?"
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("tpp = 2", "profiles.x.tpp: no such key, did you mean 'tp'?"),
+        ("tp = 0", "profiles.x.tp: .*greater than or equal to 1.*met 0"),
+        ('tp = "two"', "profiles.x.tp: .*valid integer.*met 'two'"),
+        ('engine = "sglang"', "profiles.x.engine"),
+        ('draft = "~/d"', "draft and speculation go together"),
+        (SPECULATION, "draft and speculation go together"),
+        ("aux_layer_ids = [1]", "need a draft"),
+        ('draft = "org/d"\naux_layer_ids = [1]\n' + SPECULATION, "hub name 'org/d'"),
+        ('draft = "~/d"\naux_layer_ids = []\n' + SPECULATION, "profiles.x.aux_layer_ids"),
+        ('draft = "~/d"\nspeculation = { num_steps = 3, num_draft_tokens = 8 }', "num_steps . 1 = 4, not 8"),
+        ("port = 70000", "profiles.x.port"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(tmp_path: Path, table: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        load_profiles(write(tmp_path, HEAD + "[profiles.x]\n" + table + "\n"))
+    assert caught.value.code == "WB-PROFILE-INVALID"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("[profiles.x\n", "WB-PROFILE-FILE"),
+        (HEAD, "WB-PROFILE-INVALID"),
+        ("[profile.x]\n", "WB-PROFILE-INVALID"),
+        ("profiles = 3\n", "WB-PROFILE-INVALID"),
+        ("[profiles]\nx = 3\n", "WB-PROFILE-INVALID"),
+    ],
+)
+def test_a_file_that_is_none(tmp_path: Path, text: str, code: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_profiles(write(tmp_path, text))
+    assert caught.value.code == code
+    with pytest.raises(UsageError) as caught:
+        load_profiles(tmp_path / "nowhere.toml")
+    assert caught.value.code == "WB-PROFILE-FILE"
+
+
+def test_the_exact_command_line() -> None:
+    profile = Profile(
+        name="case",
+        engine="sglang==0.5.9",
+        model="~/models/kimi",
+        draft="~/models/eagle",
+        tp=8,
+        dtype="bfloat16",
+        speculation={"num_steps": 3, "topk": 1, "num_draft_tokens": 4},
+        context_length=8192,
+        host="0.0.0.0",
+        python="~/env/bin/python",
+        extra_args=("--mem-fraction-static", "0.8", "--chat-template", "~/x.jinja"),
+    )
+    expected = (
+        "/home/me/env/bin/python -m sglang.launch_server --model-path /home/me/models/kimi --tensor-parallel-size 8 "
+        "--host 0.0.0.0 --port 30000 --dtype bfloat16 --context-length 8192 --speculative-algorithm EAGLE3 "
+        "--speculative-draft-model-path /home/me/models/eagle --speculative-num-steps 3 --speculative-eagle-topk 1 "
+        "--speculative-num-draft-tokens 4 --mem-fraction-static 0.8 --chat-template /home/me/x.jinja"
+    )
+    assert " ".join(server_argv(profile, home="/home/me", port=30000)) == expected
+    own = server_argv(profile, home="/home/me", port=30000, draft="/runs/1/draft")
+    assert own[own.index("--speculative-draft-model-path") + 1] == "/runs/1/draft"
+    assert model_folders(profile, home="/home/me") == ("/home/me/models/kimi", "/home/me/models/eagle")
+
+
+def test_a_plain_profile_names_no_drafter() -> None:
+    argv = server_argv(get_profile("baseline"), home="/h", port=1)
+    assert not [word for word in argv if "speculative" in word or "hooks" in word]
+
+
+def test_hooks_travel_as_one_json_argument_and_turn_graphs_off() -> None:
+    plain = Profile(name="x", engine="sglang==0.5.9", model="/m")
+    hooks = [{"name": "workbook", "target_modules": ["model.layers.0"]}]
+    argv = server_argv(plain, home="/h", port=1, hooks=hooks)
+    assert json.loads(argv[argv.index("--forward-hooks") + 1]) == hooks
+    assert argv[-1] == "--disable-cuda-graph"
+    lab = server_argv(get_profile("baseline"), home="/h", port=1, hooks=hooks)
+    assert lab.count("--disable-cuda-graph") == 1
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1), max_size=6))
+def test_the_shown_command_reads_back_as_the_very_words(words: list[str]) -> None:
+    full = ["python3", *words]
+    assert shlex.split(command_text(full)) == list(masked_argv(full))
+
+
+def test_secrets_are_neither_shown_nor_stored() -> None:
+    words = ["--api-key", "s3cret", "--admin-api-key=s3cret", "--max-total-tokens", "8192", "--api-key", "--x"]
+    assert masked_argv(words) == ("--api-key", "***", "--admin-api-key=***", *words[3:])
+    assert "s3cret" not in command_text(words)
+    env = {"HF_TOKEN": "s3cret", "WANDB_API_KEY": "s3cret", "MAX_TOKENS": "9", "TOKENIZERS_PARALLELISM": "false"}
+    assert masked(env) == {**env, "HF_TOKEN": "***", "WANDB_API_KEY": "***"}
+
+
+@pytest.mark.parametrize(
+    ("line", "stage"),
+    [
+        ("[2026-11-29 21:05:39 TP0] Load weight begin. avail mem=75.00 GB", "weights"),
+        ("[2026-11-29 21:05:39] KV Cache is allocated. #tokens: 8192, KV size: 0.02 GB", "memory pool"),
+        ("[2026-11-29 21:05:39 TP0] Memory pool end. avail mem=2.52 GB", "memory pool"),
+        ("Capture cuda graph begin. This can take up to several minutes. avail mem=9.10 GB", "graph capture"),
+        ("Capture cpu graph begin. This can take up to several minutes. avail mem=9.10 GB", "graph capture"),
+        ("Capture piecewise CUDA graph begin. avail mem=8.00 GB", "graph capture"),
+        ("[2026-11-29 21:05:40] The server is fired up and ready to roll!", "ready"),
+        ("Using fallback token IDs for yes/no", None),
+    ],
+)
+def test_stages(line: str, stage: str | None) -> None:
+    assert stage_of(line) == stage
+
+
+def test_progress_within_a_stage() -> None:
+    assert percent_of("Loading safetensors checkpoint shards:  98% Completed | 159/163 [31:48<00:40, 10.19s/it]") == 98
+    assert percent_of("Capturing batches (bs=8 avail_mem=2.10 GB):  40%|####      | 4/10 [00:02<00:03]") == 40
+    assert percent_of("Load weight begin") is None
