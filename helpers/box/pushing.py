@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import paramiko
+
 from helpers.box import sftp
 from helpers.box.execution import Execution, is_lost
 from helpers.box.hashing import local_hash, remote_hashes
@@ -198,7 +200,7 @@ def _send_sftp(box: Box, blocks: Iterator[bytes], part: str, target: str, offset
                     file.write(block)
             client.chmod(part, mode)
             client.posix_rename(part, target)
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, paramiko.SSHException) as error:
             if is_lost(client.sock):
                 raise lost(box.name, error) from error
             raise RemoteFailed(

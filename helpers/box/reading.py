@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+import paramiko
+
 from helpers.box import sftp
-from helpers.box.execution import FAST_BLOCK, Execution, is_lost
+from helpers.box.execution import Execution, is_lost
+from helpers.box.pipelining import read_pipelined
 from helpers.box.transient import lost
 from helpers.errors import RemoteFailed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
-
-_SFTP_REQUESTS = 64
 
 
 def read_from(box: Box, full: str, offset: int, window: int | None = None) -> Generator[bytes]:
@@ -39,12 +40,8 @@ def _over_sftp(box: Box, full: str, offset: int) -> Generator[bytes]:
     with sftp.open_sftp(box.session) as client:
         try:
             with client.open(full, "rb") as file:
-                size = file.stat().st_size or 0
-                file.seek(offset)
-                file.prefetch(size, max_concurrent_requests=_SFTP_REQUESTS)
-                while block := file.read(min(FAST_BLOCK, 1 << 18)):
-                    yield block
-        except (OSError, EOFError) as error:
+                yield from read_pipelined(client, file, offset)
+        except (OSError, EOFError, paramiko.SSHException) as error:
             if is_lost(client.sock):
                 raise lost(box.name, error) from error
             raise unreadable(box.name, full, str(error)) from error

@@ -12,6 +12,7 @@ from typing import Any
 import paramiko
 from paramiko.common import (
     MSG_CHANNEL_CLOSE,
+    MSG_CHANNEL_EOF,
     MSG_CHANNEL_FAILURE,
     MSG_CHANNEL_REQUEST,
     MSG_CHANNEL_WINDOW_ADJUST,
@@ -112,10 +113,10 @@ class BoxTransport(paramiko.Transport):
         try:
             self._send_message(data)
         except (EOFError, OSError) as error:
-            # A broken link: who waits for the answer has to know. A window adjustment is sent by recv, which would
-            # lose the very bytes that it has in hand; the reading side finds the break by itself.
+            # A broken link: who waits for an answer has to know, but not who has what it wanted. A window adjustment
+            # is sent by recv, which would lose the very bytes in its hand; EOF and CLOSE are goodbyes.
             self.saved_exception = self.saved_exception or error
-            if kind != MSG_CHANNEL_WINDOW_ADJUST:
+            if kind not in (MSG_CHANNEL_WINDOW_ADJUST, MSG_CHANNEL_EOF, MSG_CHANNEL_CLOSE):
                 raise
 
     def _parse_newkeys(self, message: paramiko.Message) -> None:
