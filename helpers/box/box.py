@@ -211,7 +211,7 @@ class Box:
     def write_text(self, path: str, data: str, mode: int | None = None) -> None:
         self.write_bytes(path, data.encode("utf-8"), mode)
 
-    def pull(self, remote: str, local: Path | str, *, progress: bool = True, wait: bool = False) -> Transfer:
+    def pull(self, remote: str, local: Path | str, *, progress: bool = True, wait: bool | float = False) -> Transfer:
         """Fetch a file or a folder; see `helpers.box.transfer.pull`."""
         return pull(self, remote, Path(local), progress=progress, wait=wait)
 

@@ -6,7 +6,12 @@ import posixpath
 import secrets
 from typing import TYPE_CHECKING
 
+import paramiko
+
 from helpers.box import sftp
+from helpers.box.execution import is_lost
+from helpers.box.pipelining import read_pipelined
+from helpers.box.transient import lost
 from helpers.errors import RemoteFailed
 
 if TYPE_CHECKING:
@@ -44,9 +49,10 @@ def _read_sftp(box: Box, full: str) -> bytes:
     with sftp.open_sftp(box.session) as client:
         try:
             with client.open(full, "rb") as handle:
-                handle.prefetch()
-                return bytes(handle.read())
-        except OSError as error:
+                return b"".join(read_pipelined(client, handle, 0))
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            if is_lost(client.sock):
+                raise lost(box.name, error) from error
             raise missing(box.name, full, error) from error
 
 
@@ -88,7 +94,7 @@ def _write_sftp(box: Box, full: str, data: bytes, mode: int | None) -> None:
             ) from error
 
 
-def missing(name: str, full: str, error: RemoteFailed | OSError) -> RemoteFailed:
+def missing(name: str, full: str, error: Exception) -> RemoteFailed:
     """The error for a file that is not there, or may not be read."""
     return RemoteFailed(
         "WB-FILE-MISSING",

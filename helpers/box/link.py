@@ -67,7 +67,7 @@ class Link:
 
     @property
     def alive(self) -> bool:
-        return self.transport.is_active() and self.transport.is_authenticated()
+        return not self.transport.broken and self.transport.is_authenticated()
 
     def lost(self) -> Transient:
         """The error to raise when this link turned out to be broken."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import posixpath
 from collections.abc import Iterator
 
 import paramiko
 
+from helpers.box.execution import is_lost
 from helpers.box.session import Session
+from helpers.box.transient import lost
 from helpers.errors import RemoteFailed
 
 
@@ -24,8 +27,8 @@ def open_sftp(session: Session) -> Iterator[paramiko.SFTPClient]:
             channel.invoke_subsystem("sftp")
             client = paramiko.SFTPClient(channel)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            if not channel.get_transport().is_active():
-                raise session.link().lost() from error
+            if is_lost(channel):
+                raise lost(session.target.name, error) from error
             raise RemoteFailed(
                 "WB-SFTP-REFUSED",
                 f"{session.target.name} offers neither a shell nor SFTP: {error or 'it closed the channel'}",
@@ -37,3 +40,17 @@ def open_sftp(session: Session) -> Iterator[paramiko.SFTPClient]:
             yield client
         finally:
             client.close()
+
+
+def make_folders(client: paramiko.SFTPClient, folder: str) -> None:
+    """``mkdir -p``, which SFTP does not have."""
+    missing = []
+    while folder not in ("", "/"):
+        try:
+            client.stat(folder)
+            break
+        except FileNotFoundError:
+            missing.append(folder)
+            folder = posixpath.dirname(folder)
+    for path in reversed(missing):
+        client.mkdir(path)

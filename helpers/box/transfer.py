@@ -1,19 +1,27 @@
-"""Files and folders between laptop and box."""
+"""Files and folders between laptop and box: what a person asks for, and the account of what was done."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import shlex
+import posixpath
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from helpers.box.folders import pull_folder
+from helpers.box.listing import Listing, changes, list_files
+from helpers.box.meter import Meter
+from helpers.box.partial import check_space
+from helpers.box.pulling import Pulled, changed, pull_file
+from helpers.box.pushing import plan_push, push_file
 from helpers.errors import RemoteFailed, UsageError
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
+
+SETTLED = 1.0
+"""Seconds without a change after which a file counts as written; three times as many where the user chose to wait."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +29,12 @@ class Transfer:
     """What one pull or push did.
 
     Attributes:
-        bytes: size of the file or of all files. sent: how many of them travelled in this call.
-        not_sent: bytes that did not have to travel (kept from before, or equal to others). resumed: broken links.
-        sha256: of the file; of a folder, of the lines ``sha256  path`` in order. verified: ``sha256`` or ``size``.
+        files, bytes: what is in place now. sent: bytes that travelled in this call.
+        not_sent: bytes that did not have to: kept from a broken transfer, there already, or equal to others.
+        resumed: connections that were lost and made anew. seconds: wall-clock time.
+        sha256: of the file; for a folder, of the lines ``<sha256>  <path>`` in the order of the paths.
+        verified: ``sha256`` where the box confirmed every byte, ``size`` where it has no shell to ask.
+        skipped: what is no file: sockets, pipes, links that lead nowhere.
     """
 
     remote: str
@@ -32,101 +43,153 @@ class Transfer:
     bytes: int
     sent: int
     not_sent: int
-    resent: int
     resumed: int
     seconds: float
     sha256: str
     verified: str
+    skipped: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def pull(box: Box, remote: str, local: Path, *, progress: bool = True, wait: bool = False) -> Transfer:
-    """Fetch a file or a folder from the box; checked by size and sha256, renamed into place when whole."""
+def pull(box: Box, remote: str, local: Path, *, progress: bool = True, wait: bool | float = False) -> Transfer:
+    """Fetch a file, or the files below a folder.
+
+    Each file arrives under a temporary name, is checked by size and sha256 against the box, and then takes its place
+    in one step; what was there before is whole until then. A lost connection is made anew and the transfer goes on;
+    a pull that was broken off goes on where it was when it is asked for again. Tensors that several files of a folder
+    share travel once. The data is not forced to disk (fsync): after a power cut, pull again.
+
+    Args:
+        remote: path on the box; ``~/`` is its home.
+        local: the file's new path (in it, where it is a folder); for a folder the folder that its files go into.
+        progress: say on stderr what takes long.
+        wait: rather than refuse a file that still grows, wait until it does not, at most this many seconds
+            (True: an hour).
+
+    Raises:
+        RemoteFailed: WB-FILE-MISSING, WB-FILE-READ, WB-PULL-GROWING, WB-PULL-CHANGED. WrongResult: WB-PULL-HASH.
+        UsageError: WB-DISK-FULL, WB-LOCAL-WRITE, WB-PULL-BUSY. BoxUnreachable: the box stayed out of reach.
+    """
     started = time.monotonic()
     full = box.path(remote)
-    listing = box.run(["find", full, "-type", "f", "-printf", "%P\\0"], idempotent=True).stdout.split("\0")[:-1]
-    hashes = []
-    total = 0
-    for name in sorted(listing):
-        source = f"{full}/{name}" if name else full
-        digest, size = _pull_file(box, source, local / name if name else local)
-        total += size
-        hashes.append((digest, name))
-    whole = hashes[0][0] if listing == [""] else hashlib.sha256("".join(f"{d}  {n}\n" for d, n in hashes).encode())
-    return Transfer(
-        remote=full,
-        local=str(local),
-        files=len(listing),
-        bytes=total,
-        sent=total,
-        not_sent=0,
-        resent=0,
-        resumed=0,
-        seconds=time.monotonic() - started,
-        sha256=whole if isinstance(whole, str) else whole.hexdigest(),
-        verified="sha256",
-    )
-
-
-def _pull_file(box: Box, source: str, local: Path) -> tuple[str, int]:
-    local.parent.mkdir(parents=True, exist_ok=True)
-    part = local.with_name(f".{local.name}.part")
-    digest, size = hashlib.sha256(), 0
-    execution = box.execute(["cat", "--", source])
-    with part.open("wb") as handle:
-        for name, block in execution.events():
-            if name == "out":
-                handle.write(block)
-                digest.update(block)
-                size += len(block)
-        handle.flush()
-        os.fsync(handle.fileno())
-    expected = box.run(["sha256sum", "--", source]).stdout.split()[0].lstrip("\\")
-    if execution.exit_status or expected != digest.hexdigest():
-        part.unlink()
-        raise RemoteFailed(
-            "WB-PULL-HASH",
-            f"{box.name}:{source} did not arrive as it is there: sha256 {digest.hexdigest()}",
-            expected=expected,
-            next="pull it again",
-        )
-    part.replace(local)
-    return expected, size
+    with Meter(f"pull {posixpath.basename(full)}", 0, enabled=progress) as meter:
+        listing = _settled(box, full, meter, 3600.0 if wait is True else float(wait))
+        meter.total = listing.total
+        target = local / posixpath.basename(full) if local.is_dir() and not listing.is_folder else local
+        check_space(target if listing.is_folder else target.parent, _needed(listing, target))
+        if listing.is_folder:
+            done = pull_folder(box, listing, target, meter)
+        else:
+            done = {"": pull_file(box, listing, listing.entries[0], target, meter)}
+        if listing.is_folder and (differences := changes(listing, list_files(box, full))):
+            raise changed(box, full, differences)
+    return _account(listing, str(target), done, meter, time.monotonic() - started)
 
 
 def push(box: Box, local: Path, remote: str, *, progress: bool = True) -> Transfer:
-    """Bring a file or a folder to the box; checked by size and sha256, renamed into place when whole."""
+    """Bring a file, or the files below a folder, to the box.
+
+    As `pull`: temporary name, size and sha256 checked on the box, then renamed into place; a lost connection is made
+    anew, and a push that was broken off goes on where it was. What the box has already is not sent again.
+
+    Args:
+        local: file or folder. remote: the file's new path (in it, where it is a folder on the box); for a folder the
+            folder that its files go into.
+
+    Raises:
+        UsageError: WB-PUSH-MISSING. RemoteFailed: WB-DISK-FULL, WB-FILE-WRITE, WB-PUSH-CHANGED.
+        BoxUnreachable: the box stayed out of reach.
+    """
     started = time.monotonic()
     if not local.exists():
         raise UsageError(
             "WB-PUSH-MISSING",
             f"{local} does not exist",
             expected="a file or a folder",
-            next=f"ls {shlex.quote(str(local.parent))}",
+            next=f"ls -ld {local.parent}",
         )
-    full = box.path(remote)
-    names = [path for path in sorted(local.rglob("*")) if path.is_file()] if local.is_dir() else [local]
-    total, hashes = 0, []
-    for path in names:
-        relative = path.relative_to(local).as_posix() if local.is_dir() else ""
-        data = path.read_bytes()
-        target = f"{full}/{relative}" if relative else full
-        box.write_bytes(target, data, mode=path.stat().st_mode & 0o777)
-        total += len(data)
-        hashes.append((hashlib.sha256(data).hexdigest(), relative))
-    whole = hashlib.sha256("".join(f"{d}  {n}\n" for d, n in hashes).encode()).hexdigest()
+    with Meter(f"push {local.name}", 0, enabled=progress) as meter:
+        plan = plan_push(box, local, box.path(remote))
+        meter.total = plan.total
+        hashes = [push_file(box, plan, item, meter) for item in plan.items]
+    lines = "".join(f"{digest}  {item.name}\n" for item, digest in zip(plan.items, hashes, strict=True))
+    whole = hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
     return Transfer(
-        remote=full,
+        remote=plan.root,
         local=str(local),
-        files=len(names),
-        bytes=total,
-        sent=total,
-        not_sent=0,
-        resent=0,
-        resumed=0,
+        files=len(plan.items),
+        bytes=plan.total,
+        sent=meter.sent,
+        not_sent=max(0, plan.total - meter.sent),
+        resumed=meter.resumed,
         seconds=time.monotonic() - started,
-        sha256=hashes[0][0] if local.is_file() else whole,
-        verified="size",
+        sha256=whole if local.is_dir() else hashes[0],
+        verified="sha256" if box.has_shell else "size",
+        skipped=plan.skipped,
+    )
+
+
+def _needed(listing: Listing, target: Path) -> int:
+    """The most bytes of disk that the pull takes at any time beyond what lies there now.
+
+    Files are replaced one after the other, and the old one goes when the new one is whole. One of the same size may
+    well be the same, and is not counted.
+    """
+    now = peak = 0
+    for entry in listing.entries:
+        path = target / entry.name if entry.name else target
+        part = path.with_name(f".{path.name}.part")
+        old = path.stat().st_size if path.is_file() else 0
+        if old == entry.size:
+            continue
+        now += entry.size - (part.stat().st_size if part.is_file() else 0)
+        peak = max(peak, now)
+        now -= old
+    return peak
+
+
+def _settled(box: Box, full: str, meter: Meter, patience: float) -> Listing:
+    """The files at ``full``, none of which is still being written."""
+    until = time.monotonic() + patience
+    calm = 3 * SETTLED if patience else SETTLED
+    listing = list_files(box, full)
+    while listing.youngest < calm:
+        # Just written: whether that goes on shows after a moment.
+        time.sleep(min(calm, max(0.2, calm - listing.youngest)))
+        before, listing = listing, list_files(box, full)
+        differences = changes(before, listing)
+        if not differences:
+            break
+        if time.monotonic() > until:
+            raise RemoteFailed(
+                "WB-PULL-GROWING",
+                f"{box.name}:{full} is still being written",
+                expected="files that are complete",
+                next=f"workbook pull {box.name} {full} LOCAL --wait",
+                lines=differences[:10],
+            )
+        meter.note(f"waits until it is written: {differences[0]}")
+    return listing
+
+
+def _account(listing: Listing, local: str, done: dict[str, Pulled], meter: Meter, seconds: float) -> Transfer:
+    if listing.is_folder:
+        lines = "".join(f"{done[entry.name].sha256}  {entry.name}\n" for entry in listing.entries)
+        digest = hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+    else:
+        digest = done[""].sha256
+    return Transfer(
+        remote=listing.root,
+        local=local,
+        files=len(listing.entries),
+        bytes=listing.total,
+        sent=meter.sent,
+        not_sent=listing.total - meter.sent,
+        resumed=meter.resumed,
+        seconds=seconds,
+        sha256=digest,
+        verified="size" if any(item.verified == "size" for item in done.values()) else "sha256",
+        skipped=listing.skipped,
     )

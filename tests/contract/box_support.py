@@ -33,16 +33,25 @@ def target_of(server: ssh_servers.SshServer, port: int | None = None, **changes:
 
 
 class CuttingProxy:
-    """A TCP proxy in front of a server. It can cut all connections, freeze them, or cut by itself after some bytes.
+    """A TCP proxy in front of a server. It can cut all connections, freeze them, or cut by itself after some bytes
+    (of those that go down to the client, or up to the server).
 
     Attributes:
         port: where to connect. down: bytes sent on towards the client, over all connections. cuts: how many were made.
     """
 
-    def __init__(self, port: int, *, cut_every: tuple[int, int] | None = None, cuts: int = 0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        cut_every: tuple[int, int] | None = None,
+        cut_up_every: tuple[int, int] | None = None,
+        cuts: int = 0,
+        seed: int = 0,
+    ) -> None:
         self._to = port
         self._random = random.Random(seed)
-        self._cut_every, self._cuts_left = cut_every, cuts
+        self._cut_every, self._up, self._cuts_left = cut_every or cut_up_every, cut_up_every is not None, cuts
         self.down = self.cuts = self.connections = 0
         self.frozen = threading.Event()
         self._stop = threading.Event()
@@ -86,6 +95,7 @@ class CuttingProxy:
                         other.sendall(data)
                         if ready is server:
                             self.down += len(data)
+                        if (ready is server) != self._up:
                             budget -= len(data)
                     if budget <= 0 and self._cuts_left:
                         self._cuts_left -= 1
@@ -113,6 +123,13 @@ class CuttingProxy:
                 self.cuts += 1
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 client.shutdown(socket.SHUT_RDWR)
+
+    def close_for_good(self) -> None:
+        """No connection through here any more."""
+        self._stop.set()
+        self._threads[0].join(5)
+        self._listener.close()
+        self.cut()
 
     def __enter__(self) -> CuttingProxy:
         return self

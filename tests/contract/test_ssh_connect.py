@@ -294,6 +294,17 @@ def test_an_idle_link_is_kept_alive(ssh_server: ssh_servers.SshServer, monkeypat
         assert box.session.connections == 1
 
 
+def test_new_keys_in_the_midst_of_everything(
+    ssh_server: ssh_servers.SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """paramiko hangs when a channel closes during a key exchange; with many exchanges that is sure to happen."""
+    monkeypatch.setattr("helpers.box.transport.ClockedPacketizer.REKEY_BYTES", 150_000)
+    with connect(target_of(ssh_server)) as box:
+        for size in range(20_000, 400_000, 7_001):
+            assert len(box.run(["head", "-c", str(size), "/dev/zero"], deadline=20).stdout) == size
+        assert box.session.connections == 1
+
+
 def test_fewer_sessions_than_we_would_open(tmp_path: Path) -> None:
     with ssh_servers.openssh_server(tmp_path, "MaxSessions 2") as server, connect(target_of(server)) as box:
         first, second = box.sh_stream("echo 1; sleep 60"), box.sh_stream("echo 2; sleep 1")
