@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import lab, serving, source
+from helpers.commands import lab, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -38,7 +38,16 @@ def root() -> None:
 
 
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
-for command in (serving.serve, serving.stop, serving.logs, serving.runs, source.patch):
+for command in (
+    serving.serve,
+    serving.stop,
+    serving.logs,
+    serving.runs,
+    source.patch,
+    wiring.capture,
+    wiring.diagnose,
+    wiring.inspect,
+):
     app.command(no_args_is_help=True)(command)
 
 

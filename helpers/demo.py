@@ -63,10 +63,11 @@ def _handling(handler: Callable[[int, FrameType | None], None] | int) -> Iterato
             signal.signal(number, old)
 
 
-def run_notebook(path: Path, *, timeout: float = 1200) -> Any:
+def run_notebook(path: Path, saved: Path, *, timeout: float = 1200) -> None:
     """Executes a notebook from top to bottom, in a kernel of this interpreter, in the notebook's own folder.
 
     Args:
+        saved: where the notebook goes with its outputs, also when a cell fails: what ran until then is the evidence.
         timeout: seconds for one cell.
 
     Raises:
@@ -82,17 +83,20 @@ def run_notebook(path: Path, *, timeout: float = 1200) -> Any:
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_start=lambda cell, cell_index: _say(titles[cell_index]) if cell_index in titles else None,
     )
-    with client.setup_kernel(), _handling(client.on_signal):
-        for index, cell in enumerate(notebook.cells):
-            try:
-                client.execute_cell(cell, index)
-            except CellExecutionError as error:
+    try:
+        with client.setup_kernel(), _handling(client.on_signal):
+            for index, cell in enumerate(notebook.cells):
+                try:
+                    client.execute_cell(cell, index)
+                except CellExecutionError as error:
+                    if client.interrupts:
+                        raise KeyboardInterrupt from error
+                    raise
                 if client.interrupts:
-                    raise KeyboardInterrupt from error
-                raise
-            if client.interrupts:
-                raise KeyboardInterrupt
-    return notebook
+                    raise KeyboardInterrupt
+    finally:
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, saved)  # type: ignore[no-untyped-call]
 
 
 def _titles(notebook: Any) -> dict[int, str]:
@@ -142,22 +146,24 @@ def demo() -> int:
     from helpers.box.lab import lab_down, lab_is_up, lab_up
 
     started = time.monotonic()
+    folder = investigations_dir() / "demo"
     mine = not lab_is_up()
     try:
         with _handling(_interrupt):
             if mine:
                 lab_up()
-            run_notebook(NOTEBOOK)
+            run_notebook(NOTEBOOK, folder / NOTEBOOK.name)
     finally:
         if mine:
             with _handling(signal.SIG_IGN):  # a second Ctrl-C must not leave half a lab
                 lab_down()
-    folder = investigations_dir() / "demo"
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     print(f"\n{table(report)}\n")
     for line in report["summary"]:
         print(f"* {line}")
-    print(f"\nreport: {os.path.relpath(folder / 'report.html')}\ndata:   {os.path.relpath(folder / 'report.json')}")
+    print(f"\nreport:   {os.path.relpath(folder / 'report.html')}")
+    print(f"data:     {os.path.relpath(folder / 'report.json')}")
+    print(f"notebook: {os.path.relpath(folder / NOTEBOOK.name)} (with its outputs)")
     print(f"took {time.monotonic() - started:.0f} s")
     return 0
 

@@ -1,4 +1,8 @@
-"""Progress on stderr for anything that takes over two seconds: a live line on a terminal, plain lines in a log."""
+"""Progress for anything that takes over two seconds: a live line on a terminal, plain lines in a log or a notebook.
+
+On a terminal it goes to stderr, so that stdout stays the result. In a notebook it goes to stdout: there is no pipe to
+keep clean, and front ends paint stderr as if it were an error.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
+
+
+def in_notebook() -> bool:
+    """Whether this process is a Jupyter kernel."""
+    return "ipykernel" in sys.modules and hasattr(sys.stdout, "set_parent")
 
 
 class Progress:
     """One task's progress: its title, a changing detail, and the seconds it took.
 
-    On a terminal the line is redrawn in place; elsewhere (a notebook, CI, a pipe) a line is written when the stage
-    changes, and at most every ten seconds while only the detail changes.
+    On a terminal the line is redrawn in place; elsewhere a line is written when the stage changes, and at most every
+    ten seconds while only the detail changes.
     """
 
     def __init__(self, title: str, *, enabled: bool = True) -> None:
@@ -21,7 +31,8 @@ class Progress:
         self._start = time.monotonic()
         self._stage = ""
         self._last = 0.0
-        self._terminal = sys.stderr.isatty()
+        self._stream: TextIO = sys.stdout if in_notebook() else sys.stderr
+        self._terminal = self._stream.isatty()
 
     def seconds(self) -> float:
         return time.monotonic() - self._start
@@ -36,15 +47,17 @@ class Progress:
             return
         self._stage, self._last = stage, now
         text = f"{self.title}: {stage}" + (f" {detail}" if detail else "") + f" ({self.seconds():.0f} s)"
-        sys.stderr.write(f"\r\x1b[2K{text}" if self._terminal else f"{text}\n")
-        sys.stderr.flush()
+        self._write(f"\r\x1b[2K{text}" if self._terminal else f"{text}\n")
 
     def done(self, outcome: str) -> None:
         if not self.enabled:
             return
         text = f"{self.title}: {outcome} ({self.seconds():.0f} s)"
-        sys.stderr.write(f"\r\x1b[2K{text}\n" if self._terminal else f"{text}\n")
-        sys.stderr.flush()
+        self._write(f"\r\x1b[2K{text}\n" if self._terminal else f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
 
 
 @contextmanager
@@ -61,3 +74,17 @@ def progress(title: str, *, enabled: bool = True, done: str = "done") -> Iterato
         task.done("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
     task.done(done)
+
+
+def show_command(text: str) -> None:
+    """Shows the command that is about to run: as it is on a terminal, folded up in a notebook (it is twenty lines)."""
+    if not in_notebook():
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+        return
+    from html import escape
+
+    from IPython.display import HTML, display
+
+    folded = f"<details><summary>the command, as it runs on the box</summary><pre>{escape(text)}</pre></details>"
+    display(HTML(folded))  # type: ignore[no-untyped-call]

@@ -48,20 +48,21 @@ class Tap:
         self._arm = arm
         self._arm_key: tuple[int, int, int] | None = None
         self._order: dict[str, Any] | None = None  # the arm file's content while armed
-        self._in_pass = False
+        self._first: torch.nn.Module | None = None  # the module that opened the pass; None between passes
         self._root: torch.nn.Module | None = None
         self._names: dict[int, str] = {}  # id(module) -> its name below the root, known after the first pass
         self._draft = False
         self._taken: dict[int, dict[str, torch.Tensor]] = {}
 
     def __call__(self, module: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        if not self._in_pass:
-            self._in_pass = True
+        # A pass that broke off is never closed: then the next one shows in its first module firing again.
+        if self._first is None or module is self._first:
+            self._first = module
             self._look_at_arm_file()
         # The root is the last module of a pass to fire; until it is known, the embedding that it owns tells it.
         closes = module is self._root or (self._root is None and hasattr(module, "embed_tokens"))
         if closes:
-            self._in_pass = False
+            self._first = None
             if self._root is None:
                 self._root = module
                 self._names = {id(part): name for name, part in module.named_modules()}

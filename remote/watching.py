@@ -22,7 +22,8 @@ from remote import ports, processes, runs
 Event = dict[str, Any]
 POLL, BEAT = 0.2, 2.0  # seconds
 TAIL_BYTES = 1 << 20  # how far back the last lines are looked for
-LINE = re.compile(rb"[^\r\n]*[\r\n]")  # a progress bar's \r ends a line as well
+BLOCK, LONGEST = 1 << 20, 10_000  # bytes read at a time, characters of a line that are passed on
+LINE = re.compile(rb"[^\r\n]*[\r\n]|[^\r\n]+$")  # a progress bar's \r ends a line as well
 
 
 def watch(request: dict[str, Any]) -> Iterator[Event]:
@@ -38,10 +39,12 @@ def watch(request: dict[str, Any]) -> Iterator[Event]:
     while True:
         alive = runs.leader(record) is not None  # asked first: a dead server's log has all that it will ever have
         ready = health is not None and health.good
-        lines, offset = read(log, offset, last=not alive)
-        yield from lines
-        if lines:
-            spoke = time.monotonic()
+        more = True
+        while more:
+            lines, offset, more = read(log, offset, last=not alive)
+            yield from lines
+            if lines:
+                spoke = time.monotonic()
         if ready:
             yield {"event": "ready"}
             return
@@ -61,21 +64,23 @@ def watch(request: dict[str, Any]) -> Iterator[Event]:
         time.sleep(POLL)
 
 
-def read(log: Path, offset: int, *, last: bool) -> tuple[list[Event], int]:
-    """The whole lines from ``offset`` on as events, and the offset after them; with ``last`` also an unended one."""
+def read(log: Path, offset: int, *, last: bool) -> tuple[list[Event], int, bool]:
+    """A block of whole lines from ``offset`` on as events, the offset after them, and whether there is more to read.
+
+    With ``last`` a line without an end counts as well, and so does one that fills a whole block.
+    """
     with open(log, "rb") as file:
         file.seek(offset)
-        block = file.read()
+        block = file.read(BLOCK)
+    more = len(block) == BLOCK
+    whole = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+    if (last and not more) or (more and not whole):
+        whole = len(block)
     events = []
-    for found in LINE.finditer(block):
-        offset += len(found.group())
+    for found in LINE.finditer(block[:whole]):
         if text := found.group().rstrip(b"\r\n"):
-            events.append(_line(text, offset))
-    rest = block[whole(block) :] if last else b""
-    if rest:
-        offset += len(rest)
-        events.append(_line(rest, offset))
-    return events, offset
+            events.append(_line(text, offset + found.end()))
+    return events, offset + whole, more
 
 
 def tail(log: Path, count: int) -> int:
@@ -95,13 +100,9 @@ def left(record: runs.Record) -> list[processes.Process]:
     return [p for p in processes.marked(record["id"], among) if p.pid != record["pid"]]
 
 
-def whole(block: bytes) -> int:
-    """Where the last whole line of the block ends."""
-    return max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
-
-
 def _line(text: bytes, offset: int) -> Event:
-    return {"event": "line", "text": text.decode("utf-8", "replace"), "offset": offset}
+    shown = text.decode("utf-8", "replace")
+    return {"event": "line", "text": shown if len(shown) <= LONGEST else shown[:LONGEST] + " ...", "offset": offset}
 
 
 class _Health:

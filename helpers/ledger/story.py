@@ -31,6 +31,22 @@ def ids(values: Sequence[int] | None) -> str:
     return "-" if values is None else "[" + ", ".join(map(str, values)) + "]"
 
 
+def measured(row: Measurement, against: Measurement | None = None) -> str:
+    """A measurement as a sentence of Markdown, against another one where given."""
+    if row.accept_rate is None:
+        return f"**{row.tokens_per_s:.1f} tokens/s** without speculation, one request at a time."
+    text = f"Accept rate with the ids {ids(row.aux_layer_ids)}: **{rate(row)}**, n = {row.verify_steps} verify steps"
+    if against is not None:
+        text += f"; `{against.name}` had {rate(against)}"
+    return f"{text}. Greedy text equal to the baseline's: **{'yes' if row.greedy_equal else 'NO'}**."
+
+
+def findings(diagnosis: Mapping[str, Any]) -> str:
+    """A diagnosis as Markdown: verdict, findings, cause."""
+    lines = [f"* `{f['code']}` ({f['severity']}): {f['summary']}" for f in diagnosis["findings"]]
+    return "\n".join([f"**Verdict: {diagnosis['verdict']}**", "", *lines, "", cause(diagnosis)])
+
+
 def profile_rows(rows: Sequence[Measurement]) -> list[dict[str, str]]:
     """The table of configurations."""
     return [
@@ -124,7 +140,7 @@ def summary(
         "Greedy text equals the baseline's on every prompt, whatever the wiring: miswiring costs speed, not truth."
         if not different
         else f"Greedy text DIFFERS from the baseline in {', '.join(different)}: verification is broken there.",
-        _speed(base, right, wrong),
+        _speed(base, right, mended, wrong),
     ]
 
 
@@ -133,10 +149,11 @@ def _difference(pair: PairedDifference) -> str:
     return f"{100 * pair.difference:+.1f} points [{low:+.1f}, {high:+.1f}]"
 
 
-def _speed(base: Measurement, right: Measurement, wrong: Measurement) -> str:
+def _speed(base: Measurement, right: Measurement, mended: Measurement, wrong: Measurement) -> str:
     figures = (
-        f"{right.tokens_per_s:.0f} tokens/s with `right`, {wrong.tokens_per_s:.0f} miswired, "
-        f"{base.tokens_per_s:.0f} without speculation (one pass each, one after the other)"
+        f"{right.tokens_per_s:.0f} tokens/s with `right` and {mended.tokens_per_s:.0f} with the same wiring as `mended` "
+        f"(how far apart these two are is the noise), {wrong.tokens_per_s:.0f} miswired, "
+        f"{base.tokens_per_s:.0f} without speculation; one pass each, one after the other"
     )
     if right.tokens_per_s <= base.tokens_per_s:
         return f"Speed on this CPU: {figures}. Speculation does not pay here; the lab shows what miswiring costs."

@@ -56,6 +56,11 @@ def server_argv(
     return (*words, *(expand(word, home) for word in profile.extra_args))
 
 
+def server_environment(profile: Profile, *, home: str) -> dict[str, str]:
+    """What the server is given beside the box's own environment; a leading ``~/`` of a value is the home."""
+    return {name: expand(value, home) for name, value in profile.env.items()}
+
+
 def model_folders(profile: Profile, *, home: str) -> tuple[str, ...]:
     """The folders on the box that must be models before the server is started; hub names are left to the server."""
     return tuple(expand(path, home) for path in (profile.model, profile.draft) if path and is_folder(path))

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
 
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
-from helpers.progress import Progress
 from helpers.progress import progress as show_progress
+from helpers.serving.asking import Prompt, ask_all, get
 from helpers.uploads import upload
 
 if TYPE_CHECKING:
@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from helpers.serving.run import Run
 
 Boundaries = Literal["all", "none"] | Sequence[int]
-
-
-class Prompt(Protocol):
-    """What a capture needs of a prompt: a name of its own, and token ids."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def input_ids(self) -> Sequence[int]: ...
 
 
 def capture(
@@ -45,9 +36,10 @@ def capture(
     max_new_tokens: int = 32,
     out: Path,
     terms: bool = False,
+    concurrency: int = 1,
     progress: bool = True,
 ) -> Path:
-    """Capture what a server computes and feeds its drafter while it answers these prompts, greedily, one by one.
+    """Capture what a server computes and feeds its drafter while it answers these prompts, greedily.
 
     Args:
         run: started from a profile with ``capture``; nobody else should use the server meanwhile.
@@ -55,6 +47,8 @@ def capture(
         max_new_tokens: per prompt; 1 for the prompts' own tokens (to compare with a dump of the same text).
         out: a folder that does not exist yet, or is empty; the capture is pulled into it and verified.
         terms: also both terms of each boundary (a layer's own output and the residual).
+        concurrency: requests at a time. With more than one they share batches, and prompts with a common start may
+            share cached rows, which then pass the hook only once.
 
     Returns:
         ``out``. The capture also stays on the box, in the run's folder.
@@ -73,7 +67,7 @@ def capture(
             about |= {"sampling": {"temperature": 0, "max_new_tokens": max_new_tokens}}
             flush = not about["launch"]["disable_radix_cache"]
             with armed(box, f"{run.folder}/taps/arm.json", order):
-                requests = [ask(client, prompt, name, max_new_tokens, flush=flush) for prompt in told(prompts, bar)]
+                requests = ask_all(client, prompts, name, max_new_tokens, concurrency, flush, bar)
         bar.update("assembling on the box")
         assemble(box, run, folder, {"capture": about, "requests": requests})
         bar.update("pulling")
@@ -147,49 +141,6 @@ def busy(box: Box, arm: str) -> RemoteFailed:
         f"the hook is armed already on {box.name}, by {who}",
         expected="one capture at a time for each run",
         next=f"wait for it; if it was left behind by a crash: workbook run {box.name} -- rm {arm}",
-    )
-
-
-def told(prompts: Sequence[Prompt], bar: Progress) -> Iterator[Prompt]:
-    for number, prompt in enumerate(prompts, start=1):
-        bar.update("request", f"{number} of {len(prompts)}")
-        yield prompt
-
-
-def get(client: httpx.Client, path: str) -> dict[str, Any]:
-    try:
-        answer = client.get(path).raise_for_status().json()
-    except (httpx.HTTPError, ValueError) as error:
-        raise refused(f"{path} was not answered", error) from error
-    if not isinstance(answer, dict):
-        raise refused(f"{path} was answered with {type(answer).__name__}")
-    return answer
-
-
-def ask(client: httpx.Client, prompt: Prompt, capture: str, max_new_tokens: int, *, flush: bool) -> dict[str, Any]:
-    """One greedy request: its ids and those that came back."""
-    body = {
-        "rid": f"{capture}-{prompt.id}",
-        "input_ids": list(prompt.input_ids),
-        "sampling_params": {"temperature": 0, "max_new_tokens": max_new_tokens, "ignore_eos": True},
-    }
-    try:
-        if flush:  # rows that the prefix cache spares would never pass the hook
-            client.post("/flush_cache").raise_for_status()
-        answer = client.post("/generate", json=body).raise_for_status().json()
-        output_ids = [int(token) for token in answer["output_ids"]]
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise refused(f"request {prompt.id} of {len(prompt.input_ids)} tokens got no usable answer", error) from error
-    return {"id": prompt.id, "prompt_ids": list(prompt.input_ids), "output_ids": output_ids}
-
-
-def refused(what: str, error: Exception | None = None) -> RemoteFailed:
-    said = error.response.text[:300] if isinstance(error, httpx.HTTPStatusError) else str(error or "")
-    return RemoteFailed(
-        "WB-CAPTURE-REQUEST",
-        f"{what}: {said or type(error).__name__}",
-        expected="an answer of SGLang's HTTP API",
-        next="workbook logs BOX RUN shows what the server said last",
     )
 
 

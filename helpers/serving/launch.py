@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
-from helpers.serving.argv import command_text, expand, masked, masked_argv, model_folders, server_argv
+from helpers.progress import show_command
+from helpers.serving.argv import (
+    command_text,
+    expand,
+    masked,
+    masked_argv,
+    model_folders,
+    server_argv,
+    server_environment,
+)
 from helpers.serving.hooks import hook_specs
 from helpers.serving.profile import Profile
 from helpers.serving.records import RUNS, SCHEMA, AppliedPatch, RunRecord, new_id
@@ -59,7 +66,7 @@ def plan(box: Box, profile: Profile) -> Plan:
             `find_checkout`. UsageError: WB-PROFILE-INVALID for a capture that this model has no boundaries for.
     """
     python = expand(profile.python, box.home)
-    checkout = find_checkout(box, python, profile.env)
+    checkout = find_checkout(box, python, server_environment(profile, home=box.home))
     if checkout.version != profile.engine_version:
         raise _other_version(box, profile, checkout)
     applied = _patches(box, profile, checkout, python)
@@ -93,7 +100,7 @@ def launch(box: Box, profile: Profile, *, progress: bool = True) -> Run:
     for attempt in range(1, ATTEMPTS + 1):
         planned = plan(box, profile)
         if progress:
-            Console(stderr=True, highlight=False).print(planned.text, markup=False, soft_wrap=True)
+            show_command(planned.text)
         try:
             return start(box, planned)
         except RemoteFailed as error:
@@ -106,7 +113,7 @@ def start(box: Box, planned: Plan) -> Run:
     """Start what was planned."""
     profile = planned.profile
     python = expand(profile.python, box.home)
-    env = {name: expand(value, box.home) for name, value in profile.env.items()}
+    env = server_environment(profile, home=box.home)
     draft = None
     if profile.aux_layer_ids is not None and profile.draft is not None:
         draft = {"folder": expand(profile.draft, box.home), "aux_layer_ids": list(profile.aux_layer_ids)}
@@ -158,8 +165,9 @@ def _undo(box: Box, run: str, python: str) -> None:
 def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tuple[AppliedPatch, ...]:
     """The patches that are in the checkout, also such that the profile does not ask for."""
     applied = []
+    env = server_environment(profile, home=box.home)
     for name in sorted({*patch_names(checkout.version), *profile.patches}):
-        report = patches.status(box, name, python=python, env=profile.env)
+        report = patches.status(box, name, python=python, env=env)
         if report.state == "applied":
             files = {file.path: file.sha256 for file in report.files}
             applied.append(AppliedPatch(name=name, sha256=report.patch_sha256, files=files))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from helpers.progress import Progress
-from helpers.serving.argv import expand
+from helpers.serving.argv import expand, server_environment
 from helpers.serving.launch import launch
 from helpers.serving.profile import Profile
 from helpers.serving.run import Run
@@ -54,16 +54,16 @@ def serving(box: Box, profile: Profile, *, timeout: float = 1800, progress: bool
 @contextmanager
 def patched(box: Box, profile: Profile, *, progress: bool = True) -> Iterator[None]:
     """The profile's patches in the box's checkout for the length of the block; what was in before stays in."""
-    python = expand(profile.python, box.home)
+    python, env = expand(profile.python, box.home), server_environment(profile, home=box.home)
     mine: list[str] = []
     try:
         for name in profile.patches:
-            report = patches.apply(box, name, python=python, env=profile.env)
+            report = patches.apply(box, name, python=python, env=env)
             if report.changed:
                 mine.append(name)
                 Progress(f"patch {name}", enabled=progress).done("applied")
         yield
     finally:
         for name in reversed(mine):
-            patches.revert(box, name, python=python, env=profile.env)
+            patches.revert(box, name, python=python, env=env)
             Progress(f"patch {name}", enabled=progress).done("reverted")

@@ -122,8 +122,13 @@ class Rank:
         return tensor
 
     def rows(self, name: str, index: Int64[Tensor, " N"]) -> Tensor:
-        """Some rows of a tensor, in the order of ``index``."""
-        return self.tensor(name)[index]
+        """Some rows of a tensor, in the order of ``index``; only the stretch that they span is read."""
+        if len(index) == 0:
+            return self.tensor(name)[index]
+        first, last = int(index.min()), int(index.max())
+        with safe_open(self.path, framework="pt") as file:
+            stretch: Tensor = file.get_slice(name)[first : last + 1]
+        return stretch[index - first]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from helpers.tensors.dumps import Dump
 from helpers.wiring.boundaries import Convention
 from helpers.wiring.comparison import SlotComparison, align_features, compare_features
 from helpers.wiring.drafts import fc_width
-from helpers.wiring.findings import Finding, non_finite, slot_count, slot_findings
+from helpers.wiring.findings import Finding, non_finite, slot_count, slot_findings, without_graphs
 from helpers.wiring.ranks import RankView, compare_ranks, rank_findings
 
 SCHEMA = "workbook.diagnosis/1"
@@ -89,7 +89,7 @@ def diagnose(
     ranks = compare_ranks(capture)
     findings = rank_findings(ranks)
     aligned = align_features(capture, dump)
-    findings += non_finite(aligned.non_finite)
+    findings += non_finite(aligned.non_finite) + without_graphs(capture.info.launch)
     width = capture.ranks[0].feed_width
     counts = slot_count(width, capture.info.model.hidden_size, dump.slots, fc_width(draft) if draft else None)
     findings += counts

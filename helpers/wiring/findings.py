@@ -159,6 +159,14 @@ def non_finite(counts: dict[str, int]) -> list[Finding]:
     return [error("non-finite", None, f"NaN or infinity in {where}; these rows were left out", rows=counts)]
 
 
+def without_graphs(launch: dict[str, Any]) -> list[Finding]:
+    """A capture of a server that uses CUDA graphs: hooks see eager passes only, so what graphs tap was not seen."""
+    if launch.get("cuda_graph") is not True:
+        return []
+    summary = "this server replays CUDA graphs, in which no hook is called: what is tapped there was not seen"
+    return [Finding(code="captured-without-graphs", severity="warning", summary=summary, evidence={"cuda_graph": True})]
+
+
 def slot_count(width: int | None, hidden: int, trained: int, fc_width: int | None) -> list[Finding]:
     """Whether feed, dump and fc agree on the number of slots."""
     if width is None:

@@ -286,6 +286,15 @@ def test_a_log_is_read_on_from_an_offset_and_from_its_last_lines(runner: Runner)
     assert [e for e in runner.watch(run="log", tail=0) if e["event"] == "line"] == []
 
 
+def test_a_long_log_is_read_in_blocks_and_long_lines_are_cut(runner: Runner) -> None:
+    text = "print('a' * 3_000_000); print('b' * 9_999); [print('c' * 99) for _ in range(30_000)]"
+    runner.start("long", [sys.executable, "-c", text])
+    lines = [e["text"] for e in runner.watch(run="long") if e["event"] == "line"]
+    assert all(line.startswith("a" * 1000) for line in lines[:3])
+    assert max(map(len, lines)) < 10_100
+    assert lines[-30_001:] == ["b" * 9_999, *["c" * 99] * 30_000]
+
+
 def test_an_unknown_run_names_the_known_ones(runner: Runner) -> None:
     runner.start("known", [sys.executable, "-c", "pass"])
     error = runner.stop("unknown")["error"]

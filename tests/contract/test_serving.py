@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import signal
@@ -94,6 +95,10 @@ def test_a_killed_kernel_leaves_the_server_to_the_next_one(ssh_server: ssh_serve
         run.wait_ready(30, progress=False)
         assert run.stop().clean
     assert of_run(name) == []
+    until = time.monotonic() + 15  # the killed kernel's watch finds out at its next beat
+    while watches := [p for p in processes.running() if f'"run": "{name}"' in p.command]:
+        assert time.monotonic() < until, watches
+        time.sleep(0.2)
 
 
 @pytest.mark.parametrize("on_interrupt", ["stop", "leave"])
@@ -252,3 +257,21 @@ def test_an_interrupted_start_leaves_nothing(box: Box, name: str, monkeypatch: p
         start_plan(box, planned(name))
     assert of_run(name) == []
     assert get_run(box, name).state == "dead"
+
+
+def test_a_stranger_that_was_given_the_pid_is_not_signalled(box: Box, name: str) -> None:
+    """The server has ended; its record is forged to name a living process that started at another time."""
+    run = start(box, name, TALKER, "1")
+    list(run.logs(follow=True))
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True) as stranger:
+        try:
+            record = json.loads(box.read_text(f"{run.folder}/run.json"))
+            box.write_text(f"{run.folder}/run.json", json.dumps(record | {"pid": stranger.pid, "pgid": stranger.pid}))
+            found = get_run(box, name)
+            assert found.state == "stranger"
+            with pytest.raises(RemoteFailed, match=r"time\.sleep") as caught:
+                found.stop(force=True, orphans=True)
+            assert caught.value.code == "WB-SERVE-STRANGER"
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()

@@ -6,17 +6,19 @@ import inspect
 from types import FunctionType
 from typing import Any
 
+CODE = "WB-ENGINE-MISMATCH"
+
 
 class EngineMismatch(SystemExit):
     """SGLang is not what the CPU engine was written for: the process ends with this message and status 1.
 
-    A SystemExit, since SGLang catches Exception around some imports (models/registry.py:101) and would go on serving
+    A SystemExit, since SGLang catches Exception around some imports (models/registry.py:104) and would go on serving
     half-patched.
     """
 
     def __init__(self, what: str, expected: str) -> None:
         super().__init__(
-            f"WB-ENGINE-MISMATCH: {what}\n"
+            f"{CODE}: {what}\n"
             f"  expected: {expected}\n"
             "  next: serve with sglang==0.5.9 (make setup), and undo edits of the checkout that remove this name"
         )

@@ -12,7 +12,7 @@ from .change import require
 def skip_synchronize(llama: ModuleType) -> None:
     """Makes ``torch.cuda.synchronize`` do nothing where there is no CUDA.
 
-    models/llama.py:773 (``set_embed``, from speculative/eagle_worker.py:158) calls it after the drafter took over the
+    models/llama.py:773 (``set_embed``, from speculative/eagle_worker.py:168) calls it after the drafter took over the
     target's embedding, and torch raises without a CUDA device. ``torch.cuda.empty_cache`` beside it is harmless.
     """
     require(llama, "LlamaForCausalLM")

@@ -5,6 +5,8 @@ PATCHES: dict[str, tuple[str, ...]] = {
     "sglang.version": ("version:require_supported",),
     "sglang.srt.entrypoints.engine": ("processes:fork_workers",),
     "sglang.srt.layers.attention.attention_registry": ("attention.wiring:serve_torch_native",),
+    "sglang.srt.layers.communicator": ("allreduce_fusion:fuse_where_asked",),
+    "sglang.srt.layers.flashinfer_comm_fusion": ("allreduce_fusion:compute_fused",),
     "sglang.srt.models.deepseek_common.attention_backend_handler": ("attention.wiring:absorb_mla",),
     "sglang.srt.speculative.draft_utils": ("attention.wiring:serve_draft",),
     "sglang.srt.speculative.eagle_utils": ("speculation.wiring:build_and_verify_trees",),

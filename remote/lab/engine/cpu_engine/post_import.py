@@ -1,20 +1,22 @@
-"""Runs a patch on a module right after Python has executed it, whoever imports it and wherever its file lies."""
+"""Runs a patch on a module right after Python has executed it, whoever imports it and wherever its file lies.
+
+Every Python on the lab's box imports this file: it takes nothing from the library that costs time.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import ModuleType
 
-Patch = Callable[[ModuleType], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 
-class PostImportFinder(importlib.abc.MetaPathFinder):
+class PostImportFinder:
     """Finds what the other finders find, and has the patches of a module run at the end of its execution.
 
     The module's own spec and loader are kept, so tracebacks, ``inspect`` and ``python -m`` see nothing new. A patch
@@ -36,50 +38,47 @@ class PostImportFinder(importlib.abc.MetaPathFinder):
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    ) -> ModuleSpec | None:
         """The spec of the other finders, its loader set to patch; None for modules without patches."""
         if fullname not in self._patches and fullname not in self._absent:
             return None
         for finder in sys.meta_path:
-            if finder is self:
-                continue
-            spec = finder.find_spec(fullname, path, target)
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:
                     self._wrap(spec.loader)
                 return spec
         return None
 
-    def _wrap(self, loader: importlib.abc.Loader) -> None:
+    def _wrap(self, loader: Loader) -> None:
         """Each spec has a loader object of its own: its ``exec_module`` is shadowed on the instance."""
         execute = loader.exec_module
 
         def execute_and_patch(module: ModuleType) -> None:
-            with _hidden(self._absent.get(module.__name__)):
-                execute(module)
+            _execute_without(self._absent.get(module.__name__), execute, module)
             for reference in self._patches.get(module.__name__, ()):
                 _resolve(reference)(module)
 
         loader.exec_module = execute_and_patch  # type: ignore[method-assign]
 
 
-@contextlib.contextmanager
-def _hidden(package: str | None) -> Iterator[None]:
-    """While this is open, importing the package is a ModuleNotFoundError."""
+def _execute_without(package: str | None, execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+    """Executes a module; where a package is named, importing that is a ModuleNotFoundError meanwhile."""
     if package is None:
-        yield
+        execute(module)
         return
     loaded = sys.modules.get(package)
     sys.modules[package] = None  # type: ignore[assignment]
     try:
-        yield
+        execute(module)
     finally:
         del sys.modules[package]
         if loaded is not None:
             sys.modules[package] = loaded
 
 
-def _resolve(reference: str) -> Patch:
+def _resolve(reference: str) -> Callable[[ModuleType], None]:
+    """The function that ``"module:function"`` names."""
     module, _, function = reference.partition(":")
-    patch: Patch = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+    patch: Callable[[ModuleType], None] = getattr(importlib.import_module(f"{__package__}.{module}"), function)
     return patch

@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 def fork_workers(engine: ModuleType) -> None:
     """entrypoints/engine.py:883 asks for "spawn", since CUDA does not survive a fork: each worker then imports all of
-    SGLang, torch and transformers again, some 6 s of CPU time for each rank. Without CUDA a fork will do, as long as the
-    parent has a single thread: workers start with everything imported, and share its memory.
+    SGLang, torch and transformers again, some 6 s of CPU time for each rank. Without CUDA a fork will do, as long as
+    the parent has a single thread: workers start with everything imported, and share its memory.
     """
     set_envs_and_config = require(engine, "_set_envs_and_config")
 

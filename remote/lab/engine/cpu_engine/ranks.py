@@ -9,8 +9,9 @@ from .change import replace, require
 
 
 def share_cores(model_runner: ModuleType) -> None:
-    """model_executor/model_runner.py:2240 refuses more ranks than NUMA nodes, unless SGLANG_CPU_OMP_THREADS_BIND names the
-    cores of each rank of just this TP. Its result binds threads of the AMX kernels only (:788), which are not here.
+    """model_executor/model_runner.py:2240 refuses more ranks than NUMA nodes, unless SGLANG_CPU_OMP_THREADS_BIND names
+    the cores of each rank of just this TP. Its result binds threads of sgl_kernel's CPU build only (:788), which is not
+    here: neither for AMX nor for arm64 (:193).
     """
     replace(require(model_runner, "ModelRunner"), "init_threads_binding", init_threads_binding)
     replace(model_runner, "_is_cpu_arm64", False)

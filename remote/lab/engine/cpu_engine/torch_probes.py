@@ -8,7 +8,7 @@ from .change import replace
 
 
 def deny_triton(probes: ModuleType) -> None:
-    """torch/utils/_triton.py:37 imports triton to see whether it is installed, and torch._inductor (which transformers and
-    SGLang import through torch.compile) then goes on to the compiler inside.
+    """torch/utils/_triton.py:37 imports triton to see whether it is installed, and torch._inductor, which transformers
+    imports (integrations/flex_attention.py), then goes on to the compiler inside.
     """
     replace(probes, "has_triton_package", lambda: False)

@@ -10,7 +10,7 @@ SUPPORTED = "0.5.9"
 
 
 def require_supported(version: ModuleType) -> None:
-    """Runs on ``sglang.version``, which sglang/__init__.py:39 imports before any server starts.
+    """Runs on ``sglang.version``, which sglang/__init__.py:38 imports before any server starts.
 
     Raises:
         EngineMismatch: another version.

@@ -1,8 +1,8 @@
 """Stand-in for sgl_kernel 0.3.21 in plain torch: what SGLang 0.5.9 calls on a CPU with EAGLE-3.
 
 It registers no ``torch.ops.sgl_kernel``: without ``convert_weight_packed`` there SGLang sees no AMX kernels
-(utils/common.py:240) and every layer keeps its own torch forward. The names are imported by
-speculative/eagle_utils.py:15 and :151 and eagle_info.py:50, which ``cpu_engine.speculation`` makes happen on a CPU.
+(utils/common.py:274) and every layer keeps its own torch forward. The names are imported by
+speculative/eagle_utils.py:14 and :173 and eagle_info.py:45 on CUDA; ``cpu_engine.speculation`` sees to it on a CPU.
 """
 
 from .probabilities import top_k_renorm_prob, top_p_renorm_prob

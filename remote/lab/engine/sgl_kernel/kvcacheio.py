@@ -1,4 +1,7 @@
-"""Copies between device and host caches: mem_cache/memory_pool_host.py:32 imports them, hierarchical caching runs them."""
+"""Copies between device and host caches.
+
+mem_cache/memory_pool_host.py:32 imports them on every device; only hierarchical caching runs them.
+"""
 
 from __future__ import annotations
 

@@ -7,11 +7,12 @@ from torch import Tensor
 
 
 def top_k_renorm_prob(probs: Tensor, top_ks: Tensor) -> Tensor:
-    """Called by speculative/eagle_info.py:328. Keeps the k most probable tokens of each row, and those level with the kth.
+    """Called by speculative/eagle_info.py:334. Keeps the k most probable tokens of each row, and those level with the
+    kth.
 
     Args:
         probs: [rows, vocabulary].
-        top_ks: [rows]; SGLang says "all" with a k above the vocabulary (sampling/sampling_params.py:27).
+        top_ks: [rows]; SGLang says "all" with a k above the vocabulary (sampling/sampling_params.py:26).
 
     Returns:
         [rows, vocabulary], each row sums to 1.
@@ -24,7 +25,7 @@ def top_k_renorm_prob(probs: Tensor, top_ks: Tensor) -> Tensor:
 
 
 def top_p_renorm_prob(probs: Tensor, top_ps: Tensor) -> Tensor:
-    """Called by speculative/eagle_info.py:335. Keeps the most probable tokens until their sum reaches p.
+    """Called by speculative/eagle_info.py:341. Keeps the most probable tokens until their sum reaches p.
 
     Args:
         probs: [rows, vocabulary].

@@ -22,7 +22,7 @@ def build_tree_kernel_efficient(
     draft_token_num: int,
     tree_mask_mode: int,
 ) -> None:
-    """Called by speculative/eagle_utils.py:125. Node 0 of each tree is the last verified token.
+    """Called by speculative/eagle_utils.py:137. Node 0 of each tree is the last verified token.
 
     The drafter numbers its candidates in the order in which it scored them: the topk of step 1, then topk children
     for each of the topk tokens that step 1 went on with, and so on. ``selected_index`` are the numbers of the

@@ -17,7 +17,7 @@ def verify_tree_greedy(
     retrive_next_sibling: Tensor,
     target_predict: Tensor,
 ) -> None:
-    """Called by speculative/eagle_utils.py:153, for eagle_info.py:308.
+    """Called by speculative/eagle_utils.py:175, for eagle_info.py:313.
 
     Args:
         predicts: flat, written at the rows of accepted nodes: the target's choice after each of them.

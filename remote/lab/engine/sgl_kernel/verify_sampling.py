@@ -24,7 +24,7 @@ def tree_speculative_sampling_target_only(
     threshold_acc: float = 1.0,
     deterministic: bool = True,
 ) -> None:
-    """Called by speculative/eagle_info.py:354. One coin per node decides among its children: child i is taken where the
+    """Called by speculative/eagle_info.py:361. One coin per node decides among its children: child i is taken where the
     coin lies within its share of the target's probability. Where none is, the last token is sampled from what the
     children leave over.
 
@@ -34,7 +34,7 @@ def tree_speculative_sampling_target_only(
         uniform_samples: [batch, nodes], coins in [0, 1).
         uniform_samples_for_final_sampling: [batch].
         target_probs: [batch, nodes, vocabulary].
-        draft_probs: unused and left alone; SGLang passes zeros as a scratch pad (eagle_info.py:342).
+        draft_probs: unused and left alone; SGLang passes zeros as a scratch pad (eagle_info.py:349).
         threshold_single: a child at least this probable is accepted in any case.
         threshold_acc: shares are divided by it, so below 1 more is accepted than the target would sample.
     """

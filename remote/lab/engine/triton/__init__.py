@@ -1,7 +1,7 @@
 """Stand-in for triton (1 GB): SGLang's kernels can be declared and imported here, and are computed by torch.
 
 SGLang imports triton at the top of some 80 modules, of which a CPU server needs about 30 (such as
-speculative/spec_utils.py:9, mem_cache/common.py:7, mem_cache/allocator.py:26, layers/logits_processor.py:23) and uses
+speculative/spec_utils.py:10, mem_cache/common.py:7, mem_cache/allocator.py:26, layers/logits_processor.py:21) and uses
 ``jit``, ``autotune``, ``heuristics`` and ``Config`` to declare kernels, and ``cdiv`` and ``next_power_of_2`` on the
 host. What is asked for beyond this fails with an AttributeError or ImportError.
 """

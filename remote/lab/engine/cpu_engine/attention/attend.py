@@ -42,11 +42,11 @@ def _attend_group(query: Tensor, keys: Tensor, values: Tensor, group: Group, sca
         attn_mask=group.bias(shared, query.dtype),
         scale=scale,
     )
-    unfolded = mixed[..., : values.shape[2]].unflatten(2, (queries, shared)).transpose(1, 2)
+    unfolded = mixed[..., : values.shape[2]].view(requests, heads, queries, shared, -1).transpose(1, 2)
     return unfolded.reshape(requests * queries, heads * shared, -1)
 
 
 def _gather(cache: Tensor, group: Group, query: Tensor) -> Tensor:
     """The group's rows, [requests, heads, keys, width], in the dtype of the queries."""
     rows = cache.index_select(0, group.rows.flatten()).to(query.dtype)
-    return rows.unflatten(0, group.rows.shape).transpose(1, 2)
+    return rows.view(*group.rows.shape, *cache.shape[1:]).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""SGLang's interface of an attention backend (layers/attention/base_attn_backend.py:18) over ``plan`` and ``attend``."""
+"""SGLang's interface of an attention backend (layers/attention/base_attn_backend.py:17): ``plan``, then ``attend``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CpuAttentionBackend(AttentionBackend):  # type: ignore[misc]
         self._groups: list[Group] = []
 
     def init_forward_metadata(self, forward_batch: Any) -> None:
-        """Called once before the layers of a pass (model_executor/model_runner.py): plans who sees what."""
+        """Called once before the layers of a pass (model_executor/model_runner.py:2295): plans who sees what."""
         self._groups = [] if forward_batch.forward_mode.is_idle() else self._plan(forward_batch)
 
     def _plan(self, batch: Any) -> list[Group]:
@@ -38,7 +38,7 @@ class CpuAttentionBackend(AttentionBackend):  # type: ignore[misc]
     def forward_extend(
         self, q: Tensor, k: Tensor, v: Tensor, layer: Any, forward_batch: Any, save_kv_cache: bool = True, **_: Any
     ) -> Tensor:
-        """Called by layers/radix_attention.py through ``AttentionBackend.forward``, for every mode but decode.
+        """Called by layers/radix_attention.py:127 through ``AttentionBackend.forward``, for every mode but decode.
 
         Args:
             q: [tokens, query heads * key width].
@@ -56,10 +56,6 @@ class CpuAttentionBackend(AttentionBackend):  # type: ignore[misc]
 
     forward_decode = forward_extend
 
-    def support_triton(self) -> bool:
-        """Asked by model_executor/forward_batch_info.py before it launches triton kernels of its own."""
-        return False
-
 
 class DraftStepBackend(CpuAttentionBackend):
     """Attention of the drafter in one step of drafting."""
@@ -74,10 +70,10 @@ class DraftStepBackend(CpuAttentionBackend):
 
 
 class DraftStepsBackend:
-    """What speculative/eagle_worker.py:559 prepares before drafting, and of which it takes a backend per step (:643)."""
+    """What speculative/eagle_worker.py:567 prepares before drafting, and takes a backend from for each step (:666)."""
 
     def __init__(self, runner: Any, topk: int, steps: int) -> None:
-        # The last step's tokens need no forward (eagle_worker.py:627).
+        # The last step's tokens need no forward (eagle_worker.py:651).
         self.attn_backends = [DraftStepBackend(runner, step, steps, topk) for step in range(steps - 1)]
 
     def init_forward_metadata(self, forward_batch: Any) -> None:

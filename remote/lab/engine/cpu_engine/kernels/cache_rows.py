@@ -17,7 +17,7 @@ def copy_all_layer_kv_cache_tiled(
     num_locs_upper: int,
     BYTES_PER_TILE: int,
 ) -> None:
-    """For mem_cache/memory_pool.py:1992. Launched by :789 to warm up the drafter's cache, whatever the device, and by
+    """For mem_cache/memory_pool.py:1993. Launched by :789 to warm up the drafter's cache, whatever the device, and by
     :1009 where a draft tree is moved between pages.
 
     Args:

@@ -17,7 +17,7 @@ def assign_req_to_token_pool(
     pool_len: int,
     bs_upper: int,
 ) -> None:
-    """For speculative/spec_utils.py:82, launched by eagle_info.py:148 before verify and :445, :484 after it.
+    """For speculative/spec_utils.py:88, launched for eagle_info.py:139 before verify and for :510 and :542 after it.
 
     Args:
         req_pool_indices: [batch], the table row of each request.
@@ -51,7 +51,7 @@ def assign_draft_cache_locs(
     bs_upper: int,
     iter_upper: int,
 ) -> None:
-    """For speculative/spec_utils.py:130, launched by eagle_worker.py:493 before the draft steps.
+    """For speculative/spec_utils.py:142, launched by eagle_worker.py:487 before the draft steps.
 
     Each request gets ``topk * speculative_num_steps`` slots behind its sequence, branch after branch.
 

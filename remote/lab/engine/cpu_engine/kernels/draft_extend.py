@@ -15,7 +15,7 @@ def create_extend_after_decode_spec_info(
     new_verified_id: Tensor,
     bs_upper: int,
 ) -> None:
-    """For speculative/spec_utils.py:56, launched by eagle_info.py:712.
+    """For speculative/spec_utils.py:62, launched by eagle_info.py:716.
 
     Args:
         verified_id: [sum of accept_lens], the accepted tokens and the bonus token of all requests.

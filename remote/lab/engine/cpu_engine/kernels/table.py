@@ -11,6 +11,7 @@ from .cache_rows import copy_all_layer_kv_cache_tiled
 from .cache_slots import assign_draft_cache_locs, assign_req_to_token_pool
 from .draft_extend import create_extend_after_decode_spec_info
 
+CODE = "WB-ENGINE-KERNEL"
 _SPEC_UTILS = "sglang.srt.speculative.spec_utils"
 
 # A kernel's module and name -> its torch version: the launch grid first, then the kernel's own arguments.
@@ -28,7 +29,7 @@ class MissingKernel(RuntimeError):
     def __init__(self, kernel: Callable[..., Any]) -> None:
         code = kernel.__code__
         super().__init__(
-            f"WB-ENGINE-KERNEL: SGLang launched the triton kernel {kernel.__module__}.{kernel.__qualname__} "
+            f"{CODE}: SGLang launched the triton kernel {kernel.__module__}.{kernel.__qualname__} "
             f"({code.co_filename}:{code.co_firstlineno}), which has no torch version in the CPU engine\n"
             f"  expected: one of {', '.join(sorted(name for _, name in KERNELS))}\n"
             "  next: leave out the server flag that asks for it (data/profiles/lab.toml has flags that work), "

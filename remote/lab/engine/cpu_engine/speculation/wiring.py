@@ -11,8 +11,8 @@ from ..change import provide, replace
 
 
 def build_and_verify_trees(eagle_utils: ModuleType) -> None:
-    """speculative/eagle_utils.py:12 imports the tree kernel on CUDA and HIP only, so its call in :125 is a NameError on a
-    CPU; and ``verify_tree_greedy_func`` (:141) does nothing there, without a word: no draft is ever verified, and the
+    """speculative/eagle_utils.py:13 imports the tree kernel on CUDA and HIP only, so its call in :137 is a NameError on
+    a CPU; and ``verify_tree_greedy_func`` (:161) does nothing there, without a word: no draft is ever verified, and the
     "accepted" tokens are what ``torch.empty`` found in memory.
     """
     provide(
@@ -35,7 +35,7 @@ def verify_tree_greedy_func(
     target_predict: Tensor,
     topk: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """For speculative/eagle_utils.py:141: what its CUDA branch does."""
+    """For speculative/eagle_utils.py:161: what its CUDA branch does."""
     del topk
     sgl_kernel.verify_tree_greedy(
         predicts,
@@ -51,11 +51,11 @@ def verify_tree_greedy_func(
 
 
 def allow_tree_sampling(spec_utils: ModuleType) -> None:
-    """speculative/spec_utils.py:53: without this flag a temperature above 0 is verified greedily (eagle_info.py:297)."""
+    """speculative/spec_utils.py:50: without this a temperature above 0 is verified greedily (eagle_info.py:304)."""
     replace(spec_utils, "TREE_SPEC_KERNEL_AVAILABLE", True)
 
 
 def sample_trees(eagle_info: ModuleType) -> None:
-    """speculative/eagle_info.py:49 imports these on CUDA only; ``verify`` calls them at :328, :335 and :354."""
+    """speculative/eagle_info.py:44 imports these on CUDA only; ``verify`` calls them at :334, :341 and :361."""
     for name in ("top_k_renorm_prob", "top_p_renorm_prob", "tree_speculative_sampling_target_only"):
         provide(eagle_info, name, getattr(sgl_kernel, name), used_by="EagleVerifyInput.verify")

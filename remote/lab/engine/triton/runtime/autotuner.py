@@ -9,7 +9,7 @@ Kernel = TypeVar("Kernel")
 
 
 class Config:
-    """One choice of block sizes that SGLang offers to the tuner (such as layers/attention/mamba/ops/ssd_bmm.py:16)."""
+    """One choice of block sizes that SGLang offers to the tuner (such as layers/attention/fla/cumsum.py:73)."""
 
     def __init__(self, kwargs: dict[str, Any], **options: Any) -> None:
         self.kwargs = kwargs

@@ -1,4 +1,4 @@
-"""Imported where SGLang looks for TMA support (layers/moe/fused_moe_triton/fused_moe_triton_kernels.py:39)."""
+"""Imported where SGLang looks for TMA support (layers/moe/fused_moe_triton/fused_moe_triton_kernels.py:33)."""
 
 
 class TensorDescriptor:

@@ -1,0 +1,67 @@
+"""Ctrl-C in the middle of `make demo`: nothing goes on running, and the box's source is as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from demo_run import ROOT, environment
+from leftovers import gone, processes_with
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+# The moments differ in what has to be put back: nothing yet; a server that loads; a patch and a server under load.
+@pytest.mark.parametrize("moment", ["baseline-", "request 1 of 32", "miswired: request"])
+def test_ctrl_c_leaves_nothing(moment: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            ["make", "demo"],
+            cwd=ROOT,
+            env=environment(tmp_path),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a terminal's foreground group: Ctrl-C reaches all of it
+        )
+    end = time.monotonic() + 400
+    while moment not in log.read_text():
+        assert process.poll() is None, log.read_text()[-2000:]
+        assert time.monotonic() < end, log.read_text()[-2000:]
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=90) != 0
+    said = log.read_text()
+    assert "interrupted; no process is left" in said
+    assert "Traceback" not in said
+    assert gone(str(tmp_path)) == []
+    source = tmp_path / "lab/home/sglang/python/sglang/srt/models/deepseek_v2.py"
+    assert "capture_embedding_for_eagle3" not in source.read_text()
+
+
+def test_a_killed_demo_ends_with_its_lab_stopped_by_the_next_down(tmp_path: Path) -> None:
+    """kill -9 gives no chance to clean up: the lab stays, as servers on a box should, and `lab down` ends all of it."""
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [str(ROOT / ".venv/bin/python"), "-m", "helpers.demo"],
+            cwd=ROOT,
+            env=environment(tmp_path),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    end = time.monotonic() + 200
+    while "request 1 of 32" not in log.read_text():
+        assert process.poll() is None, log.read_text()[-2000:]
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    assert processes_with(str(tmp_path)) != []
+    down = [str(ROOT / ".venv/bin/workbook"), "lab", "down"]
+    subprocess.run(down, env=environment(tmp_path), check=True, capture_output=True, timeout=60)
+    assert gone(str(tmp_path)) == []

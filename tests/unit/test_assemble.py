@@ -1,0 +1,204 @@
+"""Chunks to a capture, on chunks made by hand: .venv/bin/python -m pytest tests/unit/test_assemble.py"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from helpers.tensors.capture import read_capture
+from remote.assemble import assemble, main
+from remote.chunks import CaptureFailed
+
+H = 4
+MODEL = {
+    "architecture": "DeepseekV3ForCausalLM",
+    "num_layers": 2,
+    "hidden_size": H,
+    "tapped": [1],
+    "embedding_tapped": False,
+}
+
+
+def state(tokens: list[int], positions: list[int], boundary: int) -> Tensor:
+    """A row that says which token, position and boundary it is."""
+    rows = [[t, p, boundary, 1.0] for t, p in zip(tokens, positions, strict=True)]
+    return torch.tensor(rows, dtype=torch.bfloat16)
+
+
+class Chunks:
+    """Writes chunks as the hook does, one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "chunks"
+        self.folder.mkdir(parents=True)
+        self.clock = 0
+
+    def write(self, runner: str, mode: str, segments: list[tuple[int, list[int], list[int]]], **extra: Any) -> Path:
+        tokens = [t for _, part, _ in segments for t in part]
+        positions = [p for _, _, part in segments for p in part]
+        tensors = {"token_ids": torch.tensor(tokens), "positions": torch.tensor(positions)}
+        if runner == "target":
+            tensors |= {f"boundary.{b:03d}": state(tokens, positions, b) for b in range(3)}
+        else:  # the ids of a draft pass are the next tokens; the feed holds the states of the rows' own positions
+            tensors["feed"] = torch.cat([state([0] * len(tokens), positions, b) for b in (1, 1)], dim=1)
+        tensors |= extra.pop("tensors", {})
+        about = {"mode": mode, "runner": runner, "model": MODEL, "segments": [[p, len(t)] for p, t, _ in segments]}
+        self.clock += 1
+        path = self.folder / f"rank{extra.pop('rank', 0)}.{self.clock:020d}.{runner}.safetensors"
+        metadata = {"schema": extra.pop("schema", "workbook.taps/1"), "about": json.dumps({**about, **extra})}
+        save_file(tensors, path, metadata=metadata)
+        return path
+
+
+def order(*requests: tuple[str, list[int], list[int]], tp: int = 1) -> dict[str, Any]:
+    about = {"run": "run-1", "engine": {"name": "sglang", "version": "0.5.9"}, "tp_size": tp, "aux_layer_ids": [0]}
+    listed = [{"id": i, "prompt_ids": p, "output_ids": o} for i, p, o in requests]
+    return {"capture": about, "requests": listed}
+
+
+def spec_run(chunks: Chunks, rank: int = 0) -> dict[str, Any]:
+    """Two requests in one batch; the first's prefill in two chunks; each has drafts accepted and rejected."""
+
+    def target(mode: str, *segments: tuple[int, list[int], list[int]]) -> None:
+        chunks.write("target", mode, list(segments), rank=rank)
+
+    def draft(mode: str, *segments: tuple[int, list[int], list[int]]) -> None:
+        chunks.write("draft", mode, list(segments), rank=rank)
+
+    target("EXTEND", (0, [1, 2], [0, 1]))
+    draft("EXTEND", (0, [2, 3], [0, 1]))
+    target("EXTEND", (0, [3], [2]), (1, [4, 5], [0, 1]))
+    draft("EXTEND", (0, [10], [2]), (1, [5, 20], [0, 1]))
+    target("TARGET_VERIFY", (0, [10, 11, 99], [3, 4, 5]), (1, [20, 77, 88], [2, 3, 4]))
+    draft("DRAFT_EXTEND", (0, [11, 12], [3, 4]), (1, [21], [2]))
+    target("TARGET_VERIFY", (0, [12, 13, 14], [5, 6, 7]), (1, [21, 22, 66], [3, 4, 5]))
+    draft("DRAFT_EXTEND", (1, [22, 23], [3, 4]))  # the first request has ended
+    return order(("a", [1, 2, 3], [10, 11, 12, 13]), ("b", [4, 5], [20, 21, 22, 23]))
+
+
+def test_batches_chunks_and_rejected_rows(tmp_path: Path) -> None:
+    requests = spec_run(Chunks(tmp_path))
+    assemble(tmp_path, requests)
+    capture = read_capture(tmp_path, verify=True)
+    rank = capture.ranks[0]
+    assert [(r.id, r.start, r.length, r.prompt_tokens) for r in capture.info.requests] == [
+        ("a", 0, 7, 3),
+        ("b", 7, 5, 2),
+    ]
+    assert rank.token_ids.tolist() == [1, 2, 3, 10, 11, 12, 13, 4, 5, 20, 21, 22]
+    assert rank.positions.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4]
+    assert rank.request.tolist() == [0] * 7 + [1] * 5
+    for b in range(3):
+        assert torch.equal(rank.tensor(f"boundary.{b:03d}"), state(rank.token_ids.tolist(), rank.positions.tolist(), b))
+    # Rows 5 and 6 belong to the pass in which the first request ended: their states were never fed.
+    assert rank.feed_rows is not None
+    assert rank.feed_rows.tolist() == [0, 1, 2, 3, 4, 7, 8, 9, 10, 11]
+    assert rank.tensor("feed")[:, 1].tolist() == rank.positions[rank.feed_rows].tolist()
+    assert rank.tensor("feed").dtype == torch.bfloat16
+    assert capture.slots == 2
+    assert not (tmp_path / "chunks").exists()
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_capture_json_says_what_the_server_was(tmp_path: Path) -> None:
+    assemble(tmp_path, spec_run(Chunks(tmp_path)))
+    written = json.loads((tmp_path / "capture.json").read_text())
+    assert written["schema"] == "workbook.capture/1"
+    assert written["aux_layer_ids"] == [0]
+    assert written["model"] == {"architecture": "DeepseekV3ForCausalLM", "num_layers": 2, "hidden_size": H}
+    assert written["tapped"] == {"layers": [1], "embedding": False}
+    assert written["rows"] == {"kept": 12, "rejected": 5, "foreign": 0, "feed": 10}
+
+
+def test_a_feed_for_every_row_needs_no_feed_rows(tmp_path: Path) -> None:
+    chunks = Chunks(tmp_path)
+    chunks.write("target", "EXTEND", [(0, [1, 2], [0, 1])])
+    chunks.write("draft", "EXTEND", [(0, [2, 3], [0, 1])])
+    assemble(tmp_path, order(("a", [1, 2], [3])))
+    rank = read_capture(tmp_path).ranks[0]
+    assert "feed_rows" not in rank.entries
+    assert rank.feed_rows is not None
+    assert rank.feed_rows.tolist() == [0, 1]
+
+
+def test_a_padded_pass_gives_its_real_rows(tmp_path: Path) -> None:
+    chunks = Chunks(tmp_path)
+    padded = {"boundary.001": state([1, 2, 0, 0], [0, 1, 0, 0], 1)}
+    chunks.write("target", "EXTEND", [(0, [1, 2], [0, 1])], tensors=padded)
+    assemble(tmp_path, order(("a", [1, 2], [3])))
+    assert read_capture(tmp_path).ranks[0].tensor("boundary.001").shape == (2, H)
+
+
+def test_a_tree_of_drafts(tmp_path: Path) -> None:
+    chunks = Chunks(tmp_path)
+    chunks.write("target", "EXTEND", [(0, [1], [0])])
+    tree = {"next": [[1, 3, -1, -1]], "sibling": [[-1, 2, -1, -1]]}
+    chunks.write("target", "TARGET_VERIFY", [(0, [10, 11, 12, 11], [1, 2, 2, 3])], tree=tree)
+    chunks.write("draft", "DRAFT_EXTEND", [(0, [12, 13], [1, 2])])
+    assemble(tmp_path, order(("a", [1], [10, 12, 13])))
+    rank = read_capture(tmp_path).ranks[0]
+    assert rank.token_ids.tolist() == [1, 10, 12]
+    assert rank.feed_rows is not None
+    assert rank.feed_rows.tolist() == [1, 2]
+
+
+def test_two_ranks(tmp_path: Path) -> None:
+    chunks = Chunks(tmp_path)
+    spec_run(chunks, rank=1)
+    requests = spec_run(chunks, rank=0)
+    requests["capture"]["tp_size"] = 2
+    assemble(tmp_path, requests)
+    first, second = read_capture(tmp_path, verify=True).ranks
+    assert all(torch.equal(first.tensor(name), second.tensor(name)) for name in first.entries)
+
+
+def fails(folder: Path, requests: dict[str, Any]) -> str:
+    with pytest.raises(CaptureFailed) as caught:
+        assemble(folder, requests, patience=0)
+    assert set(caught.value.error) == {"code", "message", "expected", "next"}
+    assert not (folder / "capture.json").exists()
+    return str(caught.value.error["code"])
+
+
+def test_what_cannot_be_put_together_is_said(tmp_path: Path) -> None:
+    one = order(("a", [1, 2], [3]))
+    Chunks(tmp_path / "empty")
+    assert fails(tmp_path / "empty", one) == "WB-CAPTURE-EMPTY"
+
+    Chunks(tmp_path / "ranks").write("target", "EXTEND", [(0, [1, 2], [0, 1])])
+    assert fails(tmp_path / "ranks", order(("a", [1, 2], [3]), tp=2)) == "WB-CAPTURE-RANKS"
+
+    Chunks(tmp_path / "rows").write("target", "EXTEND", [(0, [7, 8], [0, 1])])
+    assert fails(tmp_path / "rows", one) == "WB-CAPTURE-ROWS"
+
+    chunks = Chunks(tmp_path / "shard")
+    chunks.write("target", "EXTEND", [(0, [1, 2], [0, 1])], tensors={"boundary.001": state([1], [0], 1)})
+    assert fails(tmp_path / "shard", one) == "WB-CAPTURE-SHARD"
+
+    chunks = Chunks(tmp_path / "hook")
+    chunks.write("target", "EXTEND", [(0, [1, 2], [0, 1])])
+    (chunks.folder / "error.rank0.1.json").write_text(json.dumps({"rank": 0, "error": "OSError: full"}))
+    assert fails(tmp_path / "hook", one) == "WB-CAPTURE-HOOK"
+
+    broken = Chunks(tmp_path / "broken").write("target", "EXTEND", [(0, [1, 2], [0, 1])])
+    broken.write_bytes(broken.read_bytes()[:-5])
+    assert fails(tmp_path / "broken", one) == "WB-CAPTURE-CHUNK"
+
+    Chunks(tmp_path / "old").write("target", "EXTEND", [(0, [1, 2], [0, 1])], schema="workbook.taps/0")
+    assert fails(tmp_path / "old", one) == "WB-CAPTURE-CHUNK"
+
+
+def test_the_command_prints_one_json_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    requests = tmp_path / "requests.json"
+    requests.write_text(json.dumps(spec_run(Chunks(tmp_path / "c"))))
+    assert main([str(tmp_path / "c"), "--requests", str(requests)]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"]["kept"] == 12
+    Chunks(tmp_path / "none")
+    assert main([str(tmp_path / "none"), "--requests", str(requests), "--patience", "0"]) == 4
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "WB-CAPTURE-EMPTY"

@@ -1,0 +1,131 @@
+"""`workbook diagnose`, `inspect` and what `capture` refuses: exit codes and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streams
+import typer
+
+from helpers.commands import wiring
+from helpers.errors import UsageError
+from helpers.serving.capture import check, configured_ids
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    return wiring.app
+
+
+def run(app: typer.Typer, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    status = app(args=[str(a) for a in arguments], standalone_mode=False)
+    return status, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("feed", "status", "verdict"), [((2, 5, 9), 0, "match"), ((0, 2, 5), 1, "mismatch")])
+def test_diagnose(
+    app: typer.Typer,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    feed: tuple[int, ...],
+    status: int,
+    verdict: str,
+) -> None:
+    texts = streams.texts()
+    served = streams.served(texts, feed).write(tmp_path / "c")
+    train = streams.write_dump(tmp_path / "d", texts)
+    code, out = run(app, capsys, "diagnose", "--served", served, "--train", train, "--json")
+    assert code == status
+    assert json.loads(out)["verdict"] == verdict
+    code, out = run(app, capsys, "diagnose", "--served", served, "--train", train)
+    assert code == status
+    assert out.startswith(f"{verdict}, from ")
+    if verdict == "mismatch":
+        assert "ids [1, 4, 8]" in out
+
+
+def test_diagnose_hashes_what_it_reads(app: typer.Typer, tmp_path: Path) -> None:
+    texts = streams.texts()
+    served = streams.served(texts).write(tmp_path / "c")
+    content = bytearray((served / "rank0.safetensors").read_bytes())
+    content[-1] ^= 1
+    (served / "rank0.safetensors").write_bytes(bytes(content))
+    train = streams.write_dump(tmp_path / "d", texts)
+    with pytest.raises(UsageError, match="WB-CAPTURE-TAMPERED"):
+        app(args=["diagnose", "--served", str(served), "--train", str(train)], standalone_mode=False)
+
+
+def test_inspect(app: typer.Typer, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    dump = streams.write_dump(tmp_path, streams.texts())
+    code, out = run(app, capsys, "inspect", dump, "--json")
+    assert (code, json.loads(out)["slots"]) == (0, 3)
+    code, out = run(app, capsys, "inspect", dump)
+    assert "speculators-v1" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["capture", "lab", "r"],
+        ["capture", "lab", "r", "--prompts", "x", "--replay", "y"],
+        ["capture", "lab", "r", "--prompts", "x", "--boundaries", "two"],
+    ],
+)
+def test_capture_refuses_bad_usage_before_it_connects(app: typer.Typer, arguments: list[str]) -> None:
+    with pytest.raises(UsageError, match="WB-USAGE"):
+        app(args=arguments, standalone_mode=False)
+
+
+class Stub:
+    """As much of a run as `check` looks at."""
+
+    def __init__(self, capture: bool | tuple[int, ...]) -> None:
+        self.id = "right-1"
+        self.profile = type("Profile", (), {"capture": capture, "name": "right"})
+        self.box = type("Box", (), {"name": "lab"})
+
+
+class OnePrompt:
+    id = "p0"
+    input_ids = (1, 2)
+
+
+def test_what_a_capture_refuses(tmp_path: Path) -> None:
+    def refusal(run: Any, out: Path, boundaries: Any = "all", prompts: Any = (OnePrompt(),)) -> str:
+        with pytest.raises(UsageError) as caught:
+            check(run, prompts, boundaries, out)
+        return caught.value.code
+
+    new = tmp_path / "new"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    assert refusal(Stub(False), new) == "WB-CAPTURE-NO-HOOK"
+    assert refusal(Stub(True), tmp_path / "full") == "WB-CAPTURE-OUT"
+    assert refusal(Stub(True), new, prompts=()) == "WB-CAPTURE-NO-PROMPTS"
+    assert refusal(Stub((0, 2)), new, [0, 5]) == "WB-CAPTURE-BOUNDARIES"
+    assert refusal(Stub(True), new, [-1]) == "WB-CAPTURE-BOUNDARIES"
+    run: Any = Stub((0, 2))
+    assert check(run, [OnePrompt()], "all", new) is None
+    assert check(run, [OnePrompt()], "none", new) == []
+    assert check(run, [OnePrompt()], [2, 0, 2], new) == [0, 2]
+
+
+def test_ids_are_read_where_sglang_reads_them() -> None:
+    class Box:
+        def __init__(self, config: object) -> None:
+            self.config = config
+
+        def read_text(self, path: str) -> str:
+            assert path == "/m/draft/config.json"
+            return json.dumps(self.config)
+
+    def ids(config: object, path: str | None = "/m/draft") -> list[int] | None:
+        box: Any = Box(config)
+        return configured_ids(box, path)
+
+    assert ids({"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 4, 8]}}) == [1, 4, 8]
+    assert ids({"eagle_aux_hidden_state_layer_ids": [1, 4, 8]}) is None
+    assert ids({}, None) is None
