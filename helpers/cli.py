@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 
 from helpers import __version__
 from helpers.commands import lab
+from helpers.commands.facts import facts
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -38,6 +39,7 @@ def root() -> None:
 
 
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
+app.command()(facts)
 
 
 @app.command()
