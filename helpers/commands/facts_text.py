@@ -20,6 +20,7 @@ from helpers.serving.overview import Overview, Seen
 from helpers.source.served import Engine
 
 LISTED_PORTS = 12
+CELL = 32  # characters of a table's cell
 
 
 def describe(overview: Overview) -> str:
@@ -179,8 +180,26 @@ def _each(servers: Iterable[Seen]) -> list[str]:
 
 
 def _comparison(overview: Overview) -> list[str]:
-    rows = [["laptop and box", "laptop", "box", "", ""]]
+    rows = [["laptop and box", "laptop", "box", ""]]
     for row in overview.rows:
         mark = {"match": "match", "differs": "differs", "critical": "CRITICAL"}[row.state]
-        rows.append([row.name, _or(row.laptop), _or(row.box), mark, "" if row.state == "match" else row.why])
-    return table(rows, indent="")
+        same = row.laptop is not None and row.laptop == row.box
+        rows.append([row.name, _short(row.laptop), "same" if same else _short(row.box), mark])
+    lines = table(rows, indent="")
+    shown = lines[:1]
+    for row, line in zip(overview.rows, lines[1:], strict=True):
+        shown.append(line)
+        if row.state != "match":
+            shown += [
+                f"  {side}: {value}" for side, value in (("laptop", row.laptop), ("box", row.box)) if _long(value)
+            ]
+            shown.append(f"  {row.why}")
+    return shown
+
+
+def _short(value: str | None) -> str:
+    return f"{value[: CELL - 3]}..." if value is not None and _long(value) else _or(value)
+
+
+def _long(value: str | None) -> bool:
+    return value is not None and len(value) > CELL

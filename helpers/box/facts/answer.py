@@ -118,7 +118,7 @@ def absent_program(fact: str, answer: Answer) -> Absent | None:
             next=f"workbook run BOX -- {' '.join(answer.argv[:1])}; where it hangs too, its device or file system does",
             lines=shown(answer.said[-5:]),
         )
-    return Absent(absent=f"no {answer.program} on the box") if answer.exit_status == MISSING else None
+    return Absent(absent=f"no {answer.argv[0]} on the box") if answer.exit_status == MISSING else None
 
 
 def unreadable(fact: str, answer: Answer, number: int, expected: str) -> RemoteFailed:

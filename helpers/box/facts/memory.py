@@ -13,7 +13,8 @@ _MEMINFO = "/proc/meminfo"
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _USAGES = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
 QUESTION = Question(FACT, (("grep", "-sH", "", _MEMINFO, *_LIMITS, *_USAGES),))
-_LINE = re.compile(r"([^:\s]+):\s+(\d+)(?: kB)?\s*")
+_LINE = re.compile(r"([^:\s]+):\s+(\d+)( kB)?\s*")
+_KNOWN = ("MemTotal", "MemFree", "MemAvailable", "SwapTotal", "SwapFree")
 
 
 class Memory(Fact):
@@ -57,6 +58,8 @@ def parse(answer: Answer) -> Memory | Absent:
             if not content.strip():
                 continue
             raise unreadable(FACT, answer, number, "a name, a colon, and a number of kB")
+        if match[1] in _KNOWN and not match[3]:  # only numbers of pages stand without
+            raise unreadable(FACT, answer, number, "a number of kB")
         known[match[1]] = int(match[2]) >> 10
     if "MemTotal" not in known:
         if answer.exit_status and not answer.lines:

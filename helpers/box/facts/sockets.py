@@ -102,4 +102,6 @@ def _address(digits: str) -> str:
     if len(digits) not in (8, 32):
         raise ValueError(digits)
     words = [bytes.fromhex(digits[at : at + 8])[::-1] for at in range(0, len(digits), 8)]
-    return str(ipaddress.ip_address(b"".join(words)))
+    address = ipaddress.ip_address(b"".join(words))
+    mapped = getattr(address, "ipv4_mapped", None)
+    return f"::ffff:{mapped}" if mapped is not None else str(address)  # as ss writes it
