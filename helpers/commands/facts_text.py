@@ -171,7 +171,7 @@ def _each(servers: Iterable[Seen]) -> list[str]:
             state = "answers" if seen.run.answers else "does not answer"
             lines.append(f"    run {seen.run.id} (profile {seen.run.profile}) of {seen.run.owner}, {state}")
         elif seen.server.run is not None:
-            lines.append(f"    started inside run {seen.server.run}, and is not that run's server")
+            lines.append(f"    marked as run {seen.server.run}, which is not this login's, or not its server")
         else:
             lines.append("    not started by the workbook")
         lines.append(f"    {_engine(seen.engine)}")

@@ -7,7 +7,7 @@ laptop's packages compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from helpers.box.facts.python import Python
 from helpers.box.facts.servers import Server, Servers
 from helpers.box.facts.sockets import Sockets
 from helpers.errors import WorkbookError
+from helpers.serving.records import RUNS
 from helpers.serving.registry import find_runs
 from helpers.source import served
 from helpers.source.served import Engine
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from helpers.serving.run import Run
 
 SCHEMA = "workbook.facts/1"
+REGISTRY = "registry"  # the question whether this login has one
 
 
 class KnownRun(Fact):
@@ -117,9 +119,9 @@ def overview(
         here = pool.submit(laptop)
         registry: list[Future[list[Run]]] = []
 
-        def then(facts: Facts) -> list[Question]:
-            # A server with our mark was started through the registry, which then says whose run it is.
-            if any(server.run for server in _servers(facts)):
+        def then(facts: Facts, answers: Mapping[str, Answer]) -> list[Question]:
+            # A server with our mark was started through a registry; if this login has one, it says whose run that is.
+            if answers[REGISTRY].exit_status == 0 and any(server.run for server in _servers(facts)):
                 registry.append(pool.submit(find_runs, box))
             return _questions(facts)
 
@@ -127,7 +129,7 @@ def overview(
             box,
             interpreter=configured,
             folders=folders,
-            first=[served.question(configured)],
+            first=[served.question(configured), Question(REGISTRY, (("ls", "-d", box.path(RUNS)),))],
             then=then,
             progress=progress,
         )

@@ -92,7 +92,7 @@ def gather(
     interpreter: str = "python3",
     folders: Sequence[str] = (),
     first: Sequence[Question] = (),
-    then: Callable[[Facts], Sequence[Question]] = lambda facts: (),
+    then: Callable[[Facts, Mapping[str, Answer]], Sequence[Question]] = lambda facts, answers: (),
     progress: bool = True,
 ) -> tuple[Facts, dict[str, Answer]]:
     """Ask everything.
@@ -100,7 +100,8 @@ def gather(
     Args:
         interpreter: the box's Python whose packages are meant.
         folders: further folders whose disks are looked at; ``~/`` is the box's home.
-        first, then: a caller's own questions, asked in the same trips: beside the facts, and after them.
+        first, then: a caller's own questions, asked in the same trips: beside the facts, and after them (given the
+            facts and the first answers).
         progress: after two seconds say on stderr what is awaited.
 
     Returns:
@@ -138,7 +139,7 @@ def gather(
         sockets=read(sockets.parse, answers[sockets.FACT]),
         servers=read(servers.parse, answers[servers.FACT]),
     )
-    later = [*_follow(facts, paths), *then(facts)]
+    later = [*_follow(facts, paths), *then(facts, answers)]
     more = ask(box, later, pythons=pythons, progress=progress) if later else {}
     facts = _completed(facts, more, paths)
     own = {question.name for question in asked}
