@@ -215,9 +215,17 @@ class Box:
     def write_text(self, path: str, data: str, mode: int | None = None) -> None:
         self.write_bytes(path, data.encode("utf-8"), mode)
 
-    def pull(self, remote: str, local: Path | str, *, progress: bool = True, wait: bool | float = False) -> Transfer:
+    def pull(
+        self,
+        remote: str,
+        local: Path | str,
+        *,
+        progress: bool = True,
+        wait: bool | float = False,
+        digest: bool = False,
+    ) -> Transfer:
         """Fetch a file or a folder; see `helpers.box.transfer.pull`."""
-        return pull(self, remote, Path(local), progress=progress, wait=wait)
+        return pull(self, remote, Path(local), progress=progress, wait=wait, digest=digest)
 
     def push(self, local: Path | str, remote: str, *, progress: bool = True) -> Transfer:
         """Bring a file or a folder to the box; see `helpers.box.transfer.push`."""

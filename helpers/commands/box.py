@@ -54,7 +54,7 @@ def pull(
 ) -> None:
     """Fetches a file or a folder, checked by size and sha256; goes on where a broken transfer stopped."""
     with connect(box) as there:
-        done = there.pull(path, local, wait=wait)
+        done = there.pull(path, local, wait=wait, digest=True)
     emit(done.to_json(), as_json=as_json, text=_account(done, done.local))
 
 
