@@ -202,7 +202,8 @@ class Execution:
         self.exit_status = channel.exit_status
 
     def _lost(self, channel: paramiko.Channel) -> Transient:
-        error = lost(self.session.target.name, channel.get_transport().saved_exception)
+        transport = channel.get_transport()
+        error = lost(self.session.target.name, transport.cause if isinstance(transport, BoxTransport) else None)
         if self.pid is not None:
             error.message += f"; {self.argv[0]!r} may still run there as process {self.pid}"
         return error

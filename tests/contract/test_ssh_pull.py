@@ -126,7 +126,8 @@ def test_a_growing_file_is_refused(box: Box, writer: Path, tmp_path: Path) -> No
     assert names(tmp_path) == ["x"]
 
 
-def test_waiting_for_a_growing_file(box: Box, there: Path, tmp_path: Path) -> None:
+def test_waiting_for_a_growing_file(box: Box, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("helpers.box.transfer.SETTLED", 0.3)
     path = there / "growing"
     path.write_bytes(b"")
 
@@ -249,7 +250,7 @@ def cuts(
 
 
 def test_cuts_in_a_pull(ssh_server: ssh_servers.SshServer, there: Path, tmp_path: Path) -> None:
-    size = 48 * MIB
+    size = 24 * MIB
     digest = write(there / "x.bin", os.urandom(size))
     done, proxy = cuts(ssh_server, there / "x.bin", tmp_path / "x.bin", size, count=5, seed=1)
     assert done.sha256 == digest == hashlib.sha256((tmp_path / "x.bin").read_bytes()).hexdigest()  # type: ignore[attr-defined]
@@ -258,7 +259,8 @@ def test_cuts_in_a_pull(ssh_server: ssh_servers.SshServer, there: Path, tmp_path
     assert done.sent == size  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_twenty_cuts_in_256_mib(ssh_server: ssh_servers.SshServer, there: Path, tmp_path: Path, seed: int) -> None:
     size = 256 * MIB
     digest = write(there / "x.bin", os.urandom(size))
