@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 MASK = "***"
-_SECRET_NAME = r"[A-Za-z0-9_.-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|credential)s?"
+# "tokens" is a number of them (--max-total-tokens), never a secret.
+_SECRET_NAME = (
+    r"[A-Za-z0-9_.-]*(?:token(?!s)|(?:secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|credential)s?)"
+)
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s'\"&;,]+)"
 _RULES = [
     # Authorization: Bearer abc / Basic abc, with any of : and = between.
