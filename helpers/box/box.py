@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from helpers.box import files, hello
 from helpers.box.execution import Execution
@@ -19,6 +20,10 @@ from helpers.box.targets import Target, resolve
 from helpers.box.transfer import Transfer, pull, push
 from helpers.box.tunnel import Tunnel
 from helpers.errors import RemoteFailed
+
+if TYPE_CHECKING:
+    from helpers.box.facts import BoxFacts
+    from helpers.box.near import NearData
 
 
 def connect(target: str | Target = "lab", *, timeout: float = 15) -> Box:
@@ -226,6 +231,18 @@ class Box:
     def push(self, local: Path | str, remote: str, *, progress: bool = True) -> Transfer:
         """Bring a file or a folder to the box; see `helpers.box.transfer.push`."""
         return push(self, Path(local), remote, progress=progress)
+
+    def facts(self, names: list[str] | None = None, *, python: str = "python3") -> BoxFacts:
+        """What the box is and does; see `helpers.box.facts.gather`."""
+        from helpers.box.facts import gather
+
+        return gather(self, names, python=python)
+
+    def near(self, python: str = "python3") -> NearData:
+        """Answers about tensors from beside them, without their bytes. ``python``: an interpreter with torch."""
+        from helpers.box.near import NearData
+
+        return NearData(self, python)
 
     def tunnel(self, port: int, host: str = "127.0.0.1") -> Tunnel:
         """A local port, chosen free, that leads to ``host``:``port`` as seen from the box. A context manager."""
