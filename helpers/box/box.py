@@ -22,7 +22,7 @@ from helpers.box.tunnel import Tunnel
 from helpers.errors import RemoteFailed
 
 if TYPE_CHECKING:
-    from helpers.box.facts import BoxFacts
+    from helpers.box.facts import Facts
     from helpers.box.near import NearData
 
 
@@ -232,11 +232,11 @@ class Box:
         """Bring a file or a folder to the box; see `helpers.box.transfer.push`."""
         return push(self, Path(local), remote, progress=progress)
 
-    def facts(self, names: list[str] | None = None, *, python: str = "python3") -> BoxFacts:
-        """What the box is and does; see `helpers.box.facts.gather`."""
+    def facts(self, *, interpreter: str = "python3", folders: Sequence[str] = (), progress: bool = True) -> Facts:
+        """What the box is and what runs on it, asked in one trip or two; see `helpers.box.facts`."""
         from helpers.box.facts import gather
 
-        return gather(self, names, python=python)
+        return gather(self, interpreter=interpreter, folders=folders, progress=progress)[0]
 
     def near(self, python: str = "python3") -> NearData:
         """Answers about tensors from beside them, without their bytes. ``python``: an interpreter with torch."""

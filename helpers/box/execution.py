@@ -108,6 +108,7 @@ class Execution:
             feeder = self._start(channel)
             channel.settimeout(1.0)
             try:
+                few, total = min(FAST_BLOCK, self._window or FAST_BLOCK) // 8, 0
                 while True:
                     self._keep_stderr(channel)
                     try:
@@ -117,6 +118,11 @@ class Execution:
                         continue
                     if not block:
                         break
+                    total += len(block)
+                    if total > FAST_BLOCK and len(block) < few:
+                        # In the midst of much: let more come together. Waking up for each packet costs as much
+                        # processor time as decrypting it, and a millisecond is far less than the window holds.
+                        time.sleep(0.001)
                     if block := self._out.feed(block):
                         yield block
                 while channel.recv_stderr_ready() or not channel.status_event.wait(min(self._left(), 1.0)):

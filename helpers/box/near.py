@@ -65,7 +65,7 @@ class NearData:
                 f"{self._box.name} cannot tell about {request.get('file') or request.get('files')}: "
                 f"{answer['error']['message']}",
                 expected="safetensors files, and an interpreter with torch",
-                next=f"workbook facts {self._box.name} --only python --python {self._python}",
+                next=f"workbook run {self._box.name} -- {self._python} -c 'import torch'",
                 lines=result.stderr.splitlines()[-5:],
             )
         return answer

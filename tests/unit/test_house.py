@@ -40,6 +40,12 @@ def test_modules_are_small() -> None:
     assert not long
 
 
+def test_test_modules_have_names_of_their_own() -> None:
+    """Two of one name in different tiers cannot be collected together (the folders are no packages)."""
+    names = [path.name for path in ROOT.glob("tests/*/*.py") if path.name != "conftest.py"]
+    assert sorted(names) == sorted(set(names))
+
+
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     names = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
