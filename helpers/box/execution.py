@@ -214,6 +214,11 @@ class Execution:
             error.message += f"; {self.argv[0]!r} may still run there as process {self.pid}"
         return error
 
+    def kill(self) -> None:
+        """End the command's process group from another thread than the one that reads its events."""
+        if self.pid is not None and self.exit_status is None:
+            end_group(self.session, self.pid, group=self.group is not None)
+
     def _end(self, channel: paramiko.Channel) -> bool:
         """End the process group, unless the command is already over; True when nothing of it is left."""
         if channel.status_event.is_set() and channel.exit_status != -1:
