@@ -160,6 +160,21 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert refused(tmp_path / "file" / "lab", "up", "--engine", "none") == (2, "WB-LAB-FOLDER")
 
 
+def test_a_folder_that_python_would_cut_in_two(tmp_path: Path) -> None:
+    """In PYTHONPATH it would be two folders, and a patch would go into the installed SGLang."""
+    assert refused(tmp_path / "a:b", "up", "--engine", "none") == (2, "WB-LAB-FOLDER")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkout_that_python_would_cut_in_two(tmp_path: Path) -> None:
+    checkout = tmp_path / "c:d"
+    shutil.copytree(ROOT / "remote", checkout / "remote", ignore=shutil.ignore_patterns("__pycache__"))
+    code = f"import sys; sys.path.insert(0, {str(checkout)!r}); from remote.lab.state import lab_paths; lab_paths()"
+    env = {**os.environ, "WORKBOOK_LAB_HOME": str(tmp_path / "lab")}
+    found = subprocess.run([sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert f"LabError: WB-LAB-FOLDER: the checkout {checkout}" in found.stderr
+
+
 def test_state_survives_down_and_up(folder: Path) -> None:
     """With the real checkout: what was patched there stays so. And the log has no word of what was run."""
     first = json.loads(remote_lab(folder, "up", "--json").stdout)
