@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 BoxName = Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")]
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, a beginning that it alone has, or a profile's name (the newest)")
+    str,
+    typer.Argument(metavar="RUN", help="A run's id, a beginning of its own, or a profile's name (the newest)"),
 ]
 
 

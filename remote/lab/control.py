@@ -143,9 +143,18 @@ def _not_up(message: str) -> LabError:
 
 
 def interruptible() -> None:
-    """SIGTERM unwinds like Ctrl-C, so that both leave nothing half-started."""
+    """SIGTERM and a closed terminal unwind like Ctrl-C, so that all leave nothing half-started. `nohup` is respected.
+
+    Only the first of them is taken: Ctrl-C in a terminal goes to the whole group, so that whoever called this command
+    ends it as well, and a second interrupt would cut the cleaning up of the first one short.
+    """
 
     def interrupt(*_: object) -> None:
+        for number in interrupts:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupt)
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    interrupts = [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in interrupts:
+        signal.signal(number, interrupt)

@@ -77,7 +77,7 @@ def start(paths: Paths, listening: socket.socket, *, engine: str | None, tp: int
 
 def _deaf() -> None:
     """Takes no further interrupt: the command is about to end anyway."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 

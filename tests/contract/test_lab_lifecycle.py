@@ -328,6 +328,23 @@ def test_interrupted_while_it_copies_sglang(folder: Path) -> None:
     assert lab_processes(folder) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_that_ends_the_first_up_leaves_no_half_copy(folder: Path, number: signal.Signals) -> None:
+    """Ctrl-C in a terminal reaches the command and the lab's own process, which the command then ends as well."""
+    argv = [sys.executable, "-m", "helpers.cli", "lab", "up"]
+    env = {**os.environ, "WORKBOOK_LAB_HOME": str(folder)}
+    with subprocess.Popen(argv, env=env, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True) as process:
+        parent = folder / "home" / "sglang" / "python"
+        assert wait_until(lambda: parent.exists() and any(parent.iterdir()))
+        os.killpg(process.pid, number)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert stderr.endswith(b"interrupted\n")
+    assert b"Traceback" not in stderr
+    assert wait_until(lambda: lab_processes(folder) == [])
+    assert list(parent.iterdir()) == []
+
+
 # --- from the laptop's side --------------------------------------------------------------------------------------
 
 
