@@ -6,8 +6,7 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +16,7 @@ import httpx
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
 from helpers.progress import progress as show_progress
+from helpers.serving.arming import armed, discard
 from helpers.serving.asking import Prompt, ask_all, get
 from helpers.uploads import upload
 
@@ -60,16 +60,25 @@ def capture(
     wanted = check(run, prompts, boundaries, out)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     folder = f"{run.folder}/taps/{name}"
+    arm, python = f"{run.folder}/taps/arm.json", run.record.engine.python
     order = {"directory": f"{folder}/chunks", "boundaries": wanted, "terms": terms, "by": whoami(), "capture": name}
     with show_progress(f"capture of {run.id}", enabled=progress, done=f"captured into {out}") as bar:
-        with run.tunnel() as tunnel, httpx.Client(base_url=tunnel.url, timeout=600, trust_env=False) as client:
-            about = describe(box, run, get(client, "/server_info"))
-            about |= {"sampling": {"temperature": 0, "max_new_tokens": max_new_tokens}}
-            flush = not about["launch"]["disable_radix_cache"]
-            with armed(box, f"{run.folder}/taps/arm.json", order):
-                requests = ask_all(client, prompts, name, max_new_tokens, concurrency, flush, bar)
-        bar.update("assembling on the box")
-        assemble(box, run, folder, {"capture": about, "requests": requests})
+        began, requests = False, None
+        try:
+            with run.tunnel() as tunnel, httpx.Client(base_url=tunnel.url, timeout=600, trust_env=False) as client:
+                about = describe(box, run, get(client, "/server_info"))
+                about |= {"sampling": {"temperature": 0, "max_new_tokens": max_new_tokens}}
+                flush = not about["launch"]["disable_radix_cache"]
+                with armed(box, arm, order, python=python):
+                    began = True
+                    requests = ask_all(client, prompts, name, max_new_tokens, concurrency, flush, bar)
+            bar.update("assembling on the box")
+            assemble(box, run, folder, {"capture": about, "requests": requests})
+        except BaseException as error:
+            # Chunks that were complete and would not go together are evidence, and stay.
+            if began and (requests is None or not isinstance(error, WorkbookError)):
+                discard(box, arm, name, python=python)
+            raise
         bar.update("pulling")
         fetch(box, folder, out)
     return out
@@ -111,37 +120,6 @@ def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path
             next="set `capture = true` in the profile and start it again",
         )
     return wanted
-
-
-@contextmanager
-def armed(box: Box, arm: str, order: dict[str, Any]) -> Iterator[None]:
-    """The hook armed inside the block; the arm file is made only if there is none, and is gone afterwards."""
-    part = f"{arm}.{secrets.token_hex(4)}"
-    box.write_text(part, json.dumps(order))
-    try:
-        # A hard link fails where the name is taken: of two captures at a time, one is told so.
-        if not box.run(["ln", "--", part, arm], check=False).ok:
-            raise busy(box, arm)
-    finally:
-        box.run(["rm", "-f", "--", part])
-    try:
-        yield
-    finally:
-        box.run(["rm", "-f", "--", arm])
-
-
-def busy(box: Box, arm: str) -> RemoteFailed:
-    try:
-        other = json.loads(box.read_text(arm))
-        who = f"{other.get('by', 'somebody')} (capture {other.get('capture', '?')})"
-    except (WorkbookError, ValueError):
-        who = "somebody"
-    return RemoteFailed(
-        "WB-CAPTURE-BUSY",
-        f"the hook is armed already on {box.name}, by {who}",
-        expected="one capture at a time for each run",
-        next=f"wait for it; if it was left behind by a crash: workbook run {box.name} -- rm {arm}",
-    )
 
 
 LAUNCH_KEYS = (
