@@ -20,14 +20,15 @@ def up(paths: Paths, *, engine: str | None, tp: int | None, port: int | None) ->
 
     Args:
         engine: version of SGLang for the box's checkout; None for a box without.
-        tp: tensor parallel size to record as the lab's default; None leaves it (1 at first).
+        tp: tensor parallel size that the lab is wanted for: checked against the target and recorded, no more, for a
+            profile says its server's own. None leaves it (1 at first).
         port: None takes a free one.
 
     Returns:
         the record, ``started`` (False: it ran already) and ``warnings``.
     """
     check_engine(engine)
-    warnings = check_tp(tp or 1)
+    warnings = check_tp(1 if tp is None else tp)
     with locked(paths):
         record = read_record(paths)
         if record is not None and record.daemon.alive():
@@ -40,7 +41,7 @@ def up(paths: Paths, *, engine: str | None, tp: int | None, port: int | None) ->
             return {**record.to_json(), "started": False, "warnings": warnings}
         with _bound(port) as listening:
             _sweep(paths, record)
-            record = start.start(paths, listening, engine=engine, tp=tp or 1)
+            record = start.start(paths, listening, engine=engine, tp=1 if tp is None else tp)
         return {**record.to_json(), "started": True, "warnings": warnings}
 
 
