@@ -60,7 +60,7 @@ def capture(
             WB-PROMPTS-VOCABULARY.
         RemoteFailed: WB-CAPTURE-BUSY, WB-CAPTURE-REQUEST, or what remote/assemble.py says (WB-CAPTURE-...).
     """
-    wanted = check(box, run, prompts, boundaries, out)
+    wanted = check(run, prompts, boundaries, out)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     folder = f"{run.folder}/taps/{name}"
     arm, python = f"{run.folder}/taps/arm.json", run.record.engine.python
@@ -89,7 +89,7 @@ def capture(
     return out
 
 
-def check(box: Box, run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path) -> list[int] | None:
+def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path) -> list[int] | None:
     """Refuse what cannot work before the server hears of it; returns the boundaries for the arm file (None: all)."""
     hooked = run.profile.capture
     if not prompts:
@@ -106,7 +106,7 @@ def check(box: Box, run: Run, prompts: Sequence[Prompt], boundaries: Boundaries,
             expected="a profile with capture = true, or a list of boundaries",
             next=f"add `capture = true` to the profile, then: workbook serve {run.box.name} {run.profile.name}",
         )
-    model = model_facts(box, run.profile)
+    model = model_facts(run.box, run.profile)
     if model.vocab_size is not None:
         check_tokens(prompts, model.vocab_size, f"the model of run {run.id}")
     if boundaries == "all":
