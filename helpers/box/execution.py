@@ -11,6 +11,7 @@ from typing import Literal
 
 import paramiko
 
+from helpers.box.bulk import BulkBuffer
 from helpers.box.ending import end_group
 from helpers.box.quoting import Raw
 from helpers.box.session import Session
@@ -23,7 +24,7 @@ BLOCK = 1 << 18
 """Bytes taken from a channel at a time."""
 
 FAST_BLOCK = 1 << 21
-"""As many as the default window holds: paramiko moves what it leaves behind, so leaving nothing is cheapest."""
+"""As many as the default window holds, so that all that is there is taken at once."""
 
 _SEND = 32768 - 64  # what fits into one packet
 
@@ -105,10 +106,10 @@ class Execution:
             Transient: WB-SSH-LOST, after all that had come. RemoteFailed: WB-RUN-NO-SHELL.
         """
         with self.session.channel(window=self._window, wait=self.deadline) as channel:
+            setattr(channel, "in_buffer", BulkBuffer())  # noqa: B010 - not of the type that paramiko declares
             feeder = self._start(channel)
             channel.settimeout(1.0)
             try:
-                few, total = min(FAST_BLOCK, self._window or FAST_BLOCK) // 8, 0
                 while True:
                     self._keep_stderr(channel)
                     try:
@@ -118,11 +119,6 @@ class Execution:
                         continue
                     if not block:
                         break
-                    total += len(block)
-                    if total > FAST_BLOCK and len(block) < few:
-                        # In the midst of much: let more come together. Waking up for each packet costs as much
-                        # processor time as decrypting it, and a millisecond is far less than the window holds.
-                        time.sleep(0.001)
                     if block := self._out.feed(block):
                         yield block
                 while channel.recv_stderr_ready() or not channel.status_event.wait(min(self._left(), 1.0)):
@@ -216,6 +212,9 @@ class Execution:
 
     def kill(self) -> None:
         """End the command's process group from another thread than the one that reads its events."""
+        until = time.monotonic() + 2.0
+        while self.pid is None and self.exit_status is None and time.monotonic() < until:
+            time.sleep(0.02)  # it has only just been asked for
         if self.pid is not None and self.exit_status is None:
             end_group(self.session, self.pid, group=self.group is not None)
 

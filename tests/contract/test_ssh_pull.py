@@ -300,7 +300,8 @@ def test_ctrl_c_leaves_nothing_running_and_keeps_what_has_come(
     path = there / "x.bin"
     write(path, os.urandom(4 * MIB))
     # A hash that takes its time, as that of a large file does.
-    monkeypatch.setattr("helpers.box.hashing._SCRIPT", "exec sleep 60")
+    mark = f"60.{time.monotonic_ns() % 10**9:09}"
+    monkeypatch.setattr("helpers.box.hashing._SCRIPT", f"exec sleep {mark}")
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -309,7 +310,7 @@ def test_ctrl_c_leaves_nothing_running_and_keeps_what_has_come(
     with pytest.raises(KeyboardInterrupt):
         box.pull(str(path), tmp_path / "x.bin", progress=False)
     monkeypatch.undo()
-    assert box.run(["pgrep", "-f", "^sleep 60$"], check=False).stdout == ""
+    assert box.run(["pgrep", "-f", f"^sleep {mark}$"], check=False).stdout == ""
     assert names(tmp_path) == [".x.bin.part", ".x.bin.part.json"]
     done = box.pull(str(path), tmp_path / "x.bin", progress=False)
     assert done.not_sent >= MIB
