@@ -116,7 +116,7 @@ class Drafter:
         return config.rope.turn(q, positions), config.rope.turn(k, positions), v, residual
 
     def finish(
-        self, attended: Float[Tensor, "B T heads D"], residual: Float[Tensor, "B T H"]
+        self, attended: Float[Tensor, "B T heads head_dim"], residual: Float[Tensor, "B T H"]
     ) -> tuple[Float[Tensor, "B T H"], Float[Tensor, "B T D"]]:
         """From attention's output to (the state that the next draft step starts from, logits)."""
         layer = self.layer

@@ -35,7 +35,7 @@ class Rope:
     def _get(self, name: str, default: float) -> float:
         return dict(self.parameters).get(name, default)
 
-    def frequencies(self) -> Float[Tensor, " dim/2"]:
+    def frequencies(self) -> Float[Tensor, " pairs"]:
         """Radians per position of each pair."""
         plain = 1.0 / (self.theta ** (torch.arange(0, self.dim, 2, dtype=torch.float32) / self.dim))
         factor = self._get("factor", 1.0)
@@ -65,8 +65,8 @@ class Rope:
         def pair(turns: float) -> float:
             return self.dim * math.log(self.original_positions / (turns * 2 * math.pi)) / (2 * math.log(self.theta))
 
-        low = max(math.floor(pair(self._get("beta_fast", 32))), 0)
-        high = min(math.ceil(pair(self._get("beta_slow", 1))), self.dim - 1)
+        low = max(math.floor(pair(self._get("beta_fast", 32.0))), 0)
+        high = min(math.ceil(pair(self._get("beta_slow", 1.0))), self.dim - 1)
         ramp = ((torch.arange(self.dim // 2) - low) / max(high - low, 0.001)).clamp(0, 1)
         share = (1 - ramp) * self._get("extrapolation_factor", 1.0)
         return share * plain + (1 - share) * plain / factor

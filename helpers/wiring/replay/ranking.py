@@ -122,6 +122,7 @@ def search(
     spread = [ladder[(2 * slot + 1) * len(ladder) // (2 * slots)] for slot in range(slots)]
     first = tuple(start) if start is not None and len(start) == slots and set(start) <= set(ladder) else tuple(spread)
     each("one slot at a time")
+    cost(first)
     centre = descend(first, ladder, cost, lambda: left(RANKING_SHARE))
     near = predictions(centre, ladder, found)
     rest = sorted((t for t in combinations(ladder, slots) if t not in found), key=near)
