@@ -1,4 +1,4 @@
-"""A hook for SGLang's ``--forward-hooks``: writes the logits of each pass of the drafter..
+"""A hook for SGLang's ``--forward-hooks``: writes the logits of each pass of the drafter.
 
 ``directory`` is where to write, while it exists; ``width`` the drafter's vocabulary, which tells its passes from the
 target's.
