@@ -11,7 +11,8 @@ from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
 
 if TYPE_CHECKING:
-    from helpers.wiring.replay import Ablation, Replay, Search
+    from helpers.tensors.capture import Info
+    from helpers.wiring.replay import Ablation, Replay, Search, Versus
     from helpers.wiring.replay.attribution import SlotShare
 
 
@@ -54,7 +55,12 @@ def replay(
             **replayed.model_dump(mode="json"),
             "attribution": [share.model_dump(mode="json") for share in shares],
         }
-        text = [describe(replayed), "", describe_shares(shares)]
+        text = [describe(replayed)]
+        if tried is not None and source.capture.slots:
+            served = room.versus(drafter, lender, source, wiring, source.served(), steps=steps, new_tokens=new_tokens)
+            result["served"] = served.model_dump(mode="json")
+            text.append(describe_served(served))
+        text += ["", describe_shares(shares)]
         if search:
             start = [tap.index for tap in wiring if tap.kind == "boundary"]
             found = room.search(
@@ -67,8 +73,9 @@ def replay(
                 limit_s=limit_s,
                 each=lambda what: bar.update("search:", what),
             )
-            result["search"] = found.model_dump(mode="json")
-            text += ["", describe_search(found)]
+            ids = ids_for(source.capture.info, found.best)
+            result["search"] = {**found.model_dump(mode="json"), "aux_layer_ids": ids}
+            text += ["", describe_search(found), *([f"ids that tap the first: {ids}"] if ids else [])]
             held = held or found.best
         if ablate:
             changed = room.ablate(
@@ -100,6 +107,22 @@ def numbers(option: str, text: str | None) -> list[int] | None:
             expected="numbers with commas, in slot order",
             next=f"{option} 3,31,59",
         ) from error
+
+
+def ids_for(info: Info, taps: list[int]) -> list[int] | None:
+    """The captured engine's ids for a wiring; None where its rule is not known or no ids tap this."""
+    from helpers.commands.wiring import convention_of
+
+    convention = convention_of(info)
+    return None if convention is None else convention.ids(taps, info.model.num_layers)
+
+
+def describe_served(served: Versus) -> str:
+    (low, high), (below, above) = served.ci95, served.difference_ci95
+    return (
+        f"served {','.join(map(str, served.taps))}: accept rate {served.accept_rate:.3f} [{low:.3f}, {high:.3f}], "
+        f"accept length {served.accept_length:.2f}; these taps {served.difference:+.3f} [{below:+.3f}, {above:+.3f}]"
+    )
 
 
 def describe(result: Replay) -> str:

@@ -132,9 +132,8 @@ def test_rounds_that_the_text_does_not_decide_are_left_out_by_where_they_start(w
     result = replay(world.drafter, world.target, world.source(), boundaries(streams.TAPS))
     undecided = 0
     for text, request in zip(world.texts, result.requests, strict=True):
-        decided = [new for new in range(1, NEW - 1) if sum(world.rounds(text, streams.TAPS, new)) > 0]
-        assert request.histogram in [world.rounds(text, streams.TAPS, new) for new in decided]
         covered = 1 + sum((i + 1) * count for i, count in enumerate(request.histogram))
+        assert request.histogram == world.rounds(text, streams.TAPS, covered)
         reached = PROMPT + covered - 1
         assert reached + 3 > len(text) - 1
         undecided += reached < len(text) - 1
@@ -356,6 +355,14 @@ def test_the_command(written: World, world: World, capsys: pytest.CaptureFixture
     assert keys <= found.keys()
     assert [r["histogram"] for r in found["requests"]] == [world.rounds(t, (0, 2, 5), 18) for t in world.texts]
     assert {"attribution", "search", "ablation"} <= found.keys()
+    served = [sum(r) for r in zip(*(world.rounds(t, streams.TAPS, 18) for t in world.texts), strict=True)]
+    assert found["served"]["accept_rate"] == pytest.approx(sum(i * n for i, n in enumerate(served)) / 3 / sum(served))
+    assert found["served"]["taps"] == [2, 5, 9]
+    assert found["served"]["difference"] == pytest.approx(found["accept_rate"] - found["served"]["accept_rate"])
+    best = found["search"]["ranking"][0]["taps"]
+    assert found["search"]["aux_layer_ids"] == (
+        [b - 1 for b in best] if best == sorted(best) and best[-1] < 10 else None
+    )
     assert any(one["change"] == "right" for one in found["ablation"]), "the search's best is what is held to be right"
     status, out = run([*base, "--steps", "2", "--search", "--ablate", "--right", "2,5,9"], capsys)
     assert status == 0

@@ -17,7 +17,7 @@ from helpers.wiring.replay.run import batches
 from helpers.wiring.replay.taps import Source, Text
 
 # Rows of the sample, and what the projected ladder and the target's probabilities may take of memory.
-SAMPLE_ROWS = 2048
+SAMPLE_ROWS = 1536
 SAMPLE_BYTES = 2 << 30
 
 

@@ -67,6 +67,23 @@ class Replay(BaseModel):
     notes: list[str] = []
 
 
+class Versus(BaseModel):
+    """Another wiring beside a replay's, over the same requests.
+
+    Attributes:
+        difference: the replay's accept rate minus this one's; difference_ci95 its interval, paired by request.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    taps: list[int | str]
+    accept_rate: float
+    ci95: tuple[float, float]
+    accept_length: float
+    difference: float
+    difference_ci95: tuple[float, float]
+
+
 def summarise(
     taps: Sequence[int | str], steps: int, scores: Sequence[RequestScore], notes: Sequence[str] = ()
 ) -> Replay:
