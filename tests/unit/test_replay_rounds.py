@@ -329,6 +329,17 @@ def test_what_is_refused(
     assert caught.value.code == code
 
 
+def test_models_that_do_not_belong_together(tmp_path: Path, world: World) -> None:
+    narrow = drafters.write_drafter(
+        tmp_path / "narrow", drafters.weights(H, 3, 10), drafters.config(H, target_hidden_size=10)
+    )
+    with pytest.raises(UsageError, match="WB-REPLAY-MODELS"):
+        replay(load_drafter(narrow, world.target), world.target, world.source(), boundaries(streams.TAPS))
+    other = load_target(drafters.write_target(tmp_path / "other", 16))
+    with pytest.raises(UsageError, match="WB-DRAFT-WEIGHTS"):
+        load_drafter(narrow, other)
+
+
 def run(argv: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     with pytest.raises(SystemExit) as ended:
         cli.main(argv)

@@ -130,7 +130,12 @@ def check(folder: Path, config: DrafterConfig, shapes: dict[str, tuple[int, ...]
     slots = fc[1] // tap
     needed = expected_shapes(config, slots, shapes, target)
     optional = {"fc.bias": (hidden,), **{f"layer.{name}": None for name in BIASES.values()}, "d2t": shapes.get("d2t")}
-    problems = [
+    problems = []
+    if target.hidden_size != hidden:
+        problems.append(
+            f"hidden_size is {hidden}, and the target's embedding, which it shares, {target.hidden_size} wide"
+        )
+    problems += [
         f"{name} is {'missing' if name not in shapes else list(shapes[name])}, not {list(shape)}"
         for name, shape in needed.items()
         if shapes.get(name) != shape

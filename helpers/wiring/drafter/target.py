@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -16,6 +17,8 @@ from helpers.errors import UsageError
 from helpers.tensors.header import Entry, read_header
 from helpers.wiring.drafter.config import read_json
 
+# Rows of a head that are turned to float32 at a time.
+VOCABULARY_PIECE = 16384
 # The names end alike in all models; what stands before them is a wrapper's (language_model., model.).
 NAMES = {
     "embedding": re.compile(r"(^|\.)(embed_tokens|wte|tok_embeddings)\.weight$"),
@@ -37,11 +40,15 @@ class Target:
     vocab_size: int
     hidden_size: int
 
+    @cached_property
+    def _head(self) -> Tensor:
+        return self._read("head")
+
     def embedding(self) -> Float[Tensor, "V H"]:
         return self._read("embedding")
 
     def head(self) -> Float[Tensor, "V H"]:
-        return self._read("head")
+        return self._head
 
     def final_norm(self, x: Float[Tensor, "*T H"]) -> Float[Tensor, "*T H"]:
         """Boundary n after the final norm, in float32."""
@@ -50,7 +57,9 @@ class Target:
 
     def logits(self, normed: Float[Tensor, "*T H"]) -> Float[Tensor, "*T V"]:
         """What the target says comes next, from its state after the final norm, in float32."""
-        return F.linear(normed.float(), self.head().float())
+        x = normed.float()
+        # Piece by piece: a whole head in float32 can be as large as this machine's memory.
+        return torch.cat([F.linear(x, piece.float()) for piece in torch.split(self.head(), VOCABULARY_PIECE)], dim=-1)
 
     def _read(self, what: str) -> Tensor:
         path, name = self.places[what]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from helpers.wiring.drafter import Drafter, Target
+from helpers.wiring.replay.judge import Judge
 from helpers.wiring.replay.result import Replay, RequestScore, entropy_difference, rate_difference, summarise
 from helpers.wiring.replay.run import say, score
 from helpers.wiring.replay.taps import ZEROS, Source, Tap, Wiring, boundaries
@@ -54,8 +55,10 @@ def ablate(
         each: called with a word on what is tried next.
     """
 
+    judge = Judge(source, target, drafter.to_target)
+
     def scores(taps: Wiring) -> list[RequestScore]:
-        return score(drafter, target, source, taps, steps=steps, new_tokens=new_tokens)
+        return score(drafter, target, source, taps, steps=steps, new_tokens=new_tokens, judge=judge)
 
     before = scores(wiring)
     out = []

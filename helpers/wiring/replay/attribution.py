@@ -33,7 +33,7 @@ class SlotShare(BaseModel):
 
 def attribute(drafter: Drafter, source: Source, wiring: Wiring) -> list[SlotShare]:
     """Attribute the drafter's fused state to its slots, token 0 of each request left out."""
-    source.check(wiring, drafter.slots)
+    source.check(wiring, drafter)
     entered, brought, rows = [0.0] * drafter.slots, [0.0] * drafter.slots, 0
     for text in source.texts:
         taps = drafter.normed_taps(source.taps(text, wiring)[1:])

@@ -5,7 +5,7 @@ Row j of a text makes the drafter guess token j + 2; the target's word on it is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int64
@@ -15,7 +15,9 @@ from helpers.wiring.drafter.target import Target
 from helpers.wiring.replay.taps import Source, Tap, Text
 
 # Rows whose logits over the target's whole vocabulary are held at a time.
-ROWS = 256
+ROWS = 1024
+# What a judge keeps of its answers: several wirings are held against the same words.
+KEPT_BYTES = 1 << 30
 # Row 0 is a sink of its own kind in every model.
 FIRST = 1
 
@@ -27,6 +29,7 @@ class Judge:
     source: Source
     target: Target
     to_target: Int64[Tensor, " D"]
+    _kept: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
     @property
     def able(self) -> bool:
@@ -42,9 +45,15 @@ class Judge:
 
         They do not add up to one: what the target wants outside the drafter's vocabulary is left out.
         """
+        key = (text.start, length)
+        if key in self._kept:
+            return self._kept[key]
         rows = text.rows[FIRST + 1 : length]
         parts = [self._probabilities(piece) for piece in torch.split(rows, ROWS)]
-        return torch.cat(parts) if parts else torch.zeros(0, len(self.to_target))
+        wanted = torch.cat(parts)
+        if sum(kept.nbytes for kept in self._kept.values()) + wanted.nbytes <= KEPT_BYTES:
+            self._kept[key] = wanted
+        return wanted
 
     def _probabilities(self, rows: Int64[Tensor, " N"]) -> Float[Tensor, "N D"]:
         if "normed" in self.source.rank.entries:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from helpers.errors import UsageError
 from helpers.wiring.drafter import Drafter, Target
 from helpers.wiring.replay.entropy import Entropies
+from helpers.wiring.replay.judge import Judge
 from helpers.wiring.replay.result import RequestScore, entropy_difference, summarise
 from helpers.wiring.replay.run import score
 from helpers.wiring.replay.taps import Source, boundaries
@@ -203,13 +204,14 @@ def replay_best(
     go_on: Callable[[], bool],
 ) -> list[Ranked]:
     """Replay the finalists on all rows, and rank them again."""
+    judge = Judge(source, target, drafter.to_target)
     scored: list[tuple[Taps, list[RequestScore]]] = []
     for number, taps in enumerate(finalists):
         if scored and not go_on():
             break
         each(f"replaying {number + 1} of {len(finalists)} finalists")
         wiring = boundaries(taps)
-        scored.append((taps, score(drafter, target, source, wiring, steps=steps, new_tokens=new_tokens)))
+        scored.append((taps, score(drafter, target, source, wiring, steps=steps, new_tokens=new_tokens, judge=judge)))
     summaries = {taps: summarise(list(taps), steps, scores) for taps, scores in scored}
     scored.sort(key=lambda pair: summaries[pair[0]].cross_entropy or 0.0)
     ranking = []

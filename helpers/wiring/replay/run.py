@@ -89,13 +89,13 @@ def score(
     *,
     steps: int = 3,
     new_tokens: int | None = None,
-    texts: Sequence[Text] | None = None,
+    judge: Judge | None = None,
 ) -> list[RequestScore]:
-    """What `replay` pools, request by request, in the capture's order."""
-    source.check(wiring, drafter.slots)
-    judge = Judge(source, target, drafter.to_target)
+    """What `replay` pools, request by request, in the capture's order. ``judge``: one that keeps its answers."""
+    source.check(wiring, drafter)
+    judge = Judge(source, target, drafter.to_target) if judge is None else judge
     scores = []
-    for batch in batches(source.texts if texts is None else texts):
+    for batch in batches(source.texts):
         lengths = [source.usable(text, wiring) for text in batch]
         state = drafter.fuse(pad_sequence([source.taps(text, wiring) for text in batch], batch_first=True))
         # The last row's next token is not known (it may not even have been captured): no chain starts there.

@@ -14,6 +14,7 @@ from torch import Tensor
 from helpers.errors import UsageError
 from helpers.tensors.align import feed_index
 from helpers.tensors.capture import Capture, Rank
+from helpers.wiring.drafter import Drafter
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,21 @@ class Source:
                 return Tap("boundary", boundary)
         return Tap("feed", slot)
 
-    def check(self, wiring: Wiring, slots: int) -> None:
-        """Raises UsageError ``WB-REPLAY-TAPS`` where a wiring does not fit the drafter or the capture."""
+    def check(self, wiring: Wiring, drafter: Drafter) -> None:
+        """Raise where a wiring does not fit the drafter or the capture.
+
+        Raises:
+            UsageError: ``WB-REPLAY-TAPS``; ``WB-REPLAY-MODELS`` where drafter or target are of another model.
+        """
+        slots, width, largest = drafter.slots, drafter.config.target_hidden_size, int(self.rank.token_ids.max())
+        if width != self.hidden_size or largest >= len(drafter.embedding):
+            raise UsageError(
+                "WB-REPLAY-MODELS",
+                f"{self.capture.path} has states {self.hidden_size} wide and tokens up to {largest}; the drafter takes "
+                f"taps {width} wide, and the target has {len(drafter.embedding)} tokens",
+                expected="a capture of this target, and a drafter that was trained for it",
+                next=f"workbook inspect {self.capture.path}",
+            )
         missing = [tap.index for tap in wiring if tap.kind == "boundary" and tap.index not in self.rank.boundaries]
         if missing or len(wiring) != slots:
             what = f"boundaries {missing} were not captured" if missing else f"{len(wiring)} taps for {slots} slots"
