@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import box, facts, lab, serving, source, wiring
+from helpers.commands import box, facts, lab, replay, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 from helpers.interrupts import exit_status, interruptible
@@ -52,6 +52,7 @@ for command in (
     wiring.capture,
     wiring.diagnose,
     wiring.inspect,
+    replay.replay,
 ):
     app.command(no_args_is_help=True)(command)
 
