@@ -151,8 +151,8 @@ def _difference(pair: PairedDifference) -> str:
 
 def _speed(base: Measurement, right: Measurement, mended: Measurement, wrong: Measurement) -> str:
     figures = (
-        f"{right.tokens_per_s:.0f} tokens/s with `right` and {mended.tokens_per_s:.0f} with the same wiring as `mended`, "
-        f"which shows the noise; {wrong.tokens_per_s:.0f} miswired, "
+        f"{right.tokens_per_s:.0f} tokens/s with `right` and {mended.tokens_per_s:.0f} with the same wiring as "
+        f"`mended`, which shows the noise; {wrong.tokens_per_s:.0f} miswired, "
         f"{base.tokens_per_s:.0f} without speculation; one pass each, one after the other"
     )
     if right.tokens_per_s <= base.tokens_per_s:
