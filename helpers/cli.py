@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import box, lab, serving, source, wiring
+from helpers.commands import archaeology, box, lab, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -47,6 +47,8 @@ for command in (
     serving.stop,
     serving.logs,
     serving.runs,
+    archaeology.grep,
+    archaeology.show,
     source.patch,
     wiring.capture,
     wiring.diagnose,

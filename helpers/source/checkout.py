@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from helpers.errors import RemoteFailed
+from helpers.box.facts import engine
+from helpers.errors import RemoteFailed, UsageError
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -90,3 +91,31 @@ def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | No
             next="name the server's own interpreter (python = ... in the profile, --python on the command line)",
         )
     return Checkout(answer["package"], answer["version"], answer["python"], answer["python_version"])
+
+
+def served_checkout(box: Box, python: str | None = None) -> Checkout:
+    """The checkout that the box's running server imports, as its own interpreter and environment find it.
+
+    Args:
+        python: ask this interpreter instead; with no server running and none given, it is python3.
+
+    Raises:
+        UsageError: WB-SOURCE-SEVERAL, where servers import different ones. RemoteFailed: as `find_checkout`.
+    """
+    if python is not None:
+        return find_checkout(box, python)
+    result = box.run(engine.command(), check=False, idempotent=True)
+    found = engine.parse(result.stdout).engines if result.ok else ()
+    served = {
+        one.package: Checkout(one.package, one.version, one.executable, one.python or "")
+        for one in found
+        if one.package and one.executable
+    }
+    if len(served) > 1:
+        raise UsageError(
+            "WB-SOURCE-SEVERAL",
+            f"servers on {box.name} import sglang from different places: " + ", ".join(sorted(served)),
+            expected="one checkout, or a word on which is meant",
+            next="name the interpreter (--python), or the file by its absolute path with --python python3",
+        )
+    return next(iter(served.values())) if served else find_checkout(box)
