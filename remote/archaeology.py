@@ -7,12 +7,17 @@ Standard library only, Python 3.9 or later.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
+import io
 import json
 import os
 import stat
 import subprocess
 import sys
+import tarfile
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 # What looks for a name after a file was not found stops after this many folders entries.
@@ -61,6 +66,27 @@ def show(request: dict[str, Any]) -> dict[str, Any]:
         except OSError as error:
             raise Refused("WB-FILE-READ", f"{request['path']}: {error.strerror}") from error
     return {"sha256": digest.hexdigest(), "lines": lines, "total": total}
+
+
+def archive(request: dict[str, Any]) -> dict[str, Any]:
+    """The Python files of the folders and files ``below`` (relative to ``root``), as a tar.gz in base64."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as archive:
+        for name in request["below"]:
+            for path in sorted(_python(os.path.join(request["root"], name))):
+                entry = tarfile.TarInfo(os.path.relpath(path, request["root"]))
+                with contextlib.suppress(OSError), open(path, "rb") as file:
+                    data = file.read()
+                    entry.size = len(data)
+                    archive.addfile(entry, io.BytesIO(data))
+    return {"archive": base64.b64encode(packed.getvalue()).decode()}
+
+
+def _python(path: str) -> Iterator[str]:
+    if os.path.isfile(path):
+        yield path
+    for folder, _, files in os.walk(path):
+        yield from (os.path.join(folder, name) for name in files if name.endswith(".py"))
 
 
 def read(request: dict[str, Any]) -> dict[str, Any]:
@@ -116,7 +142,7 @@ def _said(stderr: bytes) -> str:
 
 if __name__ == "__main__":
     try:
-        answer = {"grep": grep, "show": show, "read": read}[sys.argv[1]](json.load(sys.stdin))
+        answer = {"grep": grep, "show": show, "read": read, "archive": archive}[sys.argv[1]](json.load(sys.stdin))
     except Refused as refusal:
         answer = {"error": refusal.answer}
     print(json.dumps(answer))

@@ -17,7 +17,7 @@ from typing import Any
 
 
 def find(request: dict[str, Any]) -> dict[str, Any]:
-    """Definitions of ``name`` (``f``, ``Class.method``, ``self.x`` as ``x``) below ``root``/sglang.
+    """Definitions of ``name`` (``f``, ``Class.method``, ``self.x`` as ``x``) below ``root``, in its folder ``below``.
 
     Returns ``{"sites": [{file, line, end, kind, qualname, text, sha256}], "files": n, "unread": [file, ...]}``, files
     relative to ``root``; ``unread`` are those that hold the name and are no Python that this interpreter parses.
@@ -28,7 +28,7 @@ def find(request: dict[str, Any]) -> dict[str, Any]:
     sites: list[dict[str, Any]] = []
     unread: list[str] = []
     count = 0
-    for path in _python_files(os.path.join(root, "sglang")):
+    for path in _python_files(os.path.join(root, request.get("below", "sglang"))):
         count += 1
         try:
             with open(path, "rb") as file:
