@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import archaeology, box, lab, serving, source, wiring
+from helpers.commands import archaeology, box, lab, preflight, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -50,6 +50,7 @@ for command in (
     archaeology.grep,
     archaeology.show,
     source.patch,
+    preflight.preflight,
     wiring.capture,
     wiring.diagnose,
     wiring.inspect,

@@ -125,7 +125,7 @@ def _tables(tables: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
 
 def _rises(numbers: array.array[int]) -> bool:
     """Whether the numbers rise by at least one at each step, as ids do and differences hardly."""
-    return all(after > before for before, after in zip(numbers, numbers[1:]))  # noqa: B905 - Python 3.9
+    return all(after > before for before, after in zip(numbers, numbers[1:]))  # noqa: B905, RUF007 - Python 3.9
 
 
 if __name__ == "__main__":

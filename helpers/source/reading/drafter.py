@@ -21,13 +21,14 @@ class Drafter:
         slots: how many blocks of the hidden size its fc takes (None: not a number in the source), at ``fc``.
         skip: the test under which fc runs; without it the input goes on as it is.
         parts: names of the modules that its model holds (``midlayer``, ``norm``, ...).
-        loads: where its loader drops what it does not claim.
+        renames: names that its loader takes for others, as (stored, meant). loads: where its loader starts.
     """
 
     slots: int | None
     fc: Line | None
     skip: Line | None
     parts: tuple[str, ...]
+    renames: tuple[tuple[str, str], ...]
     loads: Line | None
 
 
@@ -52,6 +53,7 @@ def read_drafter(tree: SourceTree, architecture: str = EAGLE3) -> Drafter | None
             fc=module.line(made["fc"]),
             skip=module.line(skips[0]) if skips else None,
             parts=tuple(sorted(made)),
+            renames=_renames(loader) if loader is not None else (),
             loads=module.line(loader) if loader is not None else None,
         )
     return None
@@ -79,6 +81,16 @@ def _made(init: ast.AST) -> dict[str, ast.Call]:
                 if isinstance(target, ast.Attribute):
                     found[target.attr] = node.value
     return found
+
+
+def _renames(loader: ast.AST) -> tuple[tuple[str, str], ...]:
+    """Pairs of names in the dictionaries that the loader writes out."""
+    pairs = []
+    for node in ast.walk(loader):
+        for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
+            if isinstance(key, ast.Constant) and isinstance(value, ast.Constant) and isinstance(key.value, str):
+                pairs.append((key.value, str(value.value)))
+    return tuple(pairs)
 
 
 def _slots(call: ast.Call) -> int | None:
