@@ -77,9 +77,7 @@ def revert_ids(box: Box, draft: str, *, python: str = "python3", force: bool = F
         raise view.refusal()
     proven = view.proven()
     view.write("revert")
-    after, _ = _view(box, root, python, text=view.patch)
-    assert after is not None
-    return after.report("revert", changed=True, proven=proven)
+    return view.again().report("revert", changed=True, proven=proven)
 
 
 def rewritten(data: bytes, ids: Sequence[int], *, where: str = CONFIG) -> bytes:
@@ -138,7 +136,7 @@ def parse_ids(text: str) -> tuple[int, ...]:
     return ids
 
 
-def _view(box: Box, root: str, python: str, *, text: Patch | None = None) -> tuple[View | None, bytes]:
+def _view(box: Box, root: str, python: str) -> tuple[View | None, bytes]:
     """The edit in force, None where there is none; and the file as it is now."""
     path = f"{root}/{CONFIG}"
     answer = call(box, "editing", "read", {"paths": [path]}, python=python)
@@ -151,9 +149,9 @@ def _view(box: Box, root: str, python: str, *, text: Patch | None = None) -> tup
         )
     now = text_of(answer["files"][path])
     assert now is not None
-    if text is None and application(answer["journal"], _name(root), root) is None:
+    if application(answer["journal"], _name(root), root) is None:
         return None, now
-    return View(box, _name(root), text, root=root, version=None, python=python), now
+    return View(box, _name(root), None, root=root, version=None, python=python), now
 
 
 def _report(box: Box, root: str, python: str, *, changed: bool = False) -> PatchReport:

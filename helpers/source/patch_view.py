@@ -39,7 +39,7 @@ class View:
         pids: tuple[int, ...] = (),
     ) -> None:
         self.box, self.name, self.root, self.version = box, name, root, version
-        self._python, self._pids = python, pids
+        self._python, self._pids, self._wanted = python, pids, wanted
         answer = self._read(wanted)
         self.journal: list[dict[str, Any]] = answer["journal"]
         self.entry = application(self.journal, name, root)
@@ -80,6 +80,13 @@ class View:
         files = [(self.path(file.path), file.now, file.result) for file in self.files]
         entries = [{"path": file.path, "before": file.before, "after": file.after} for file in self.files]
         replace(self.box, self.name, self._entry(action, entries), files, python=self._python)
+
+    def again(self) -> View:
+        """The same patch, held against what is there now."""
+        wanted = self._wanted or self.patch
+        return View(
+            self.box, self.name, wanted, root=self.root, version=self.version, python=self._python, pids=self._pids
+        )
 
     def path(self, path: str) -> str:
         return f"{self.root}/{plain(path)}"

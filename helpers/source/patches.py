@@ -60,7 +60,7 @@ def apply(box: Box, name: str, *, python: str = "python3", env: Mapping[str, str
     if view.state != "clean":
         raise view.refusal()
     view.write("apply")
-    return _view(box, name, python, env).report("apply", changed=True)
+    return view.again().report("apply", changed=True)
 
 
 def revert(
@@ -87,7 +87,7 @@ def revert(
         raise view.refusal()
     proven = view.proven()
     view.write("revert")
-    return _view(box, name, python, env).report("revert", changed=True, proven=proven)
+    return view.again().report("revert", changed=True, proven=proven)
 
 
 def _view(box: Box, name: str, python: str, env: Mapping[str, str] | None, *, servers: bool = True) -> View:
