@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import lab, serving, source, wiring
+from helpers.commands import boundaries, lab, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -44,6 +44,7 @@ for command in (
     serving.logs,
     serving.runs,
     source.patch,
+    boundaries.boundaries,
     wiring.capture,
     wiring.diagnose,
     wiring.inspect,
