@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import archaeology, box, lab, preflight, serving, source, wiring
+from helpers.commands import archaeology, boundaries, box, lab, preflight, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -51,6 +51,7 @@ for command in (
     archaeology.show,
     source.patch,
     preflight.preflight,
+    boundaries.boundaries,
     wiring.capture,
     wiring.diagnose,
     wiring.inspect,

@@ -37,3 +37,11 @@ def code_table(file: str, lines: Sequence[tuple[int, str]]) -> str:
 
 def _row(number: int, code: str) -> str:
     return f'<tr style="background:none"><td style="{_NUMBER}">{number}</td><td style="{_CODE}">{code}</td></tr>'
+
+
+def diff_block(lines: Sequence[str]) -> str:
+    """A unified diff, its added and removed lines in colour."""
+    colours = {"+": "#1a7f37", "-": "#cf222e", "@": "#6e7781"}
+    spans = [f'<span style="color:{colours.get(line[:1], "inherit")}">{html.escape(line)}</span>' for line in lines]
+    text = "\n".join(spans)
+    return f'<pre style="line-height:1.35">{text}</pre>'

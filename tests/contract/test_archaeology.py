@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -179,3 +180,28 @@ def test_where_a_name_is_defined(box: Box, checkout: Checkout, there: Path) -> N
     with pytest.raises(UsageError) as caught:
         source.where_is(box, "rm -rf", checkout=checkout)
     assert caught.value.code == "WB-SOURCE-NAME"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of wheels that holds the installed engine's own file under the wheel's name: no network is needed."""
+    (tmp_path / "wheels").mkdir()
+    with zipfile.ZipFile(tmp_path / "wheels/sglang-0.5.9-py3-none-any.whl", "w") as wheel:
+        wheel.write(WHEEL / FILE, FILE)
+    monkeypatch.setenv("WORKBOOK_CACHE", str(tmp_path))
+
+
+@pytest.mark.usefixtures("cache")
+def test_local_edits_show_against_the_released_file(box: Box, checkout: Checkout, there: Path) -> None:
+    assert source.diff(box, FILE, checkout=checkout).same
+    file = there / "python" / FILE
+    file.write_text(file.read_text().replace("self.layers_to_capture = []", "self.layers_to_capture = [1]"))
+    found = source.diff(box, FILE, "0.5.9", checkout=checkout)
+    assert (found.same, found.added, found.removed) == (False, 1, 1)
+    assert "+        self.layers_to_capture = [1]" in found.lines
+    assert "[1]</span>" in found._repr_html_()
+    assert found.record()["wheel_sha256"].startswith("4071b9a6")
+    for name in ("sglang/srt/models/kimi_k25.py", f"{checkout.root}/{FILE}"):
+        with pytest.raises(UsageError) as caught:
+            source.diff(box, name, checkout=checkout)
+        assert caught.value.code == "WB-SOURCE-NOT-RELEASED"

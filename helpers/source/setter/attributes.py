@@ -7,7 +7,9 @@ from abc import abstractmethod
 
 from helpers.source.setter import classes
 from helpers.source.setter.base import Base
+from helpers.source.setter.trail import Trail
 from helpers.source.setter.values import (
+    UNKNOWN,
     Bound,
     Choice,
     ClassRef,
@@ -23,15 +25,13 @@ from helpers.source.setter.values import (
     Raised,
     Super,
     Unknown,
-    Unread,
     Value,
     Whole,
 )
 
-BUILTINS = frozenset(
-    "len range list tuple set frozenset sorted min max sum enumerate zip reversed int bool any all abs isinstance "
-    "hasattr getattr setattr print super dict str iter".split()
-)
+SIZES = ("len", "range", "sum", "min", "max", "abs", "int", "bool")
+CONTAINERS = ("list", "tuple", "set", "frozenset", "dict", "str", "iter", "sorted", "reversed", "enumerate", "zip")
+BUILTINS = {*SIZES, *CONTAINERS, "any", "all", "isinstance", "hasattr", "getattr", "setattr", "super", "print"}
 # What the reading takes for granted of a launch; named in its result.
 ONE_STAGE = "one pipeline stage (--pp-size 1)"
 NO_TBO = "no two-batch overlap"
@@ -50,7 +50,9 @@ class Attributes(Base):
     def value(self, node: ast.expr, frame: Frame) -> Value: ...
 
     @abstractmethod
-    def invoke(self, function: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
+    def invoke(
+        self, function: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST, frame: Frame
+    ) -> Value:
         """The value of calling a function with values."""
 
     @abstractmethod
@@ -109,7 +111,7 @@ class Attributes(Base):
             return value
         if name == "num_hidden_layers" and not any(word in path for word in ("vision", "visual", "audio")):
             return self.num_layers
-        return Unknown(f"{ast.unparse(node)[:60]} is not known", self.place(node, frame), path)
+        return Unknown(UNKNOWN, self.place(node, frame), path)
 
     def of_object(self, held: Obj, name: str, node: ast.expr, frame: Frame) -> Value:
         if name in held.attrs:
@@ -128,10 +130,21 @@ class Attributes(Base):
         return self.granted(Unknown(path=held.cls.name), name, node, frame)
 
     def ready(self, held: Obj) -> None:
-        """Sees to it that `__init__` has been read."""
-        if READY not in held.attrs:
-            self.trail.write(held.attrs, READY, True)
+        """Sees to it that `__init__` has been read.
+
+        It depends on the arguments alone, so it is not undone with the branch in which it was first needed.
+        """
+        if READY in held.attrs:
+            return
+        held.attrs[READY] = True
+        outside, state = self.trail, dict(self.state)
+        self.trail = Trail()
+        try:
             self.initialise(held, held.cls)
+        finally:
+            self.trail = outside
+            self.state.clear()
+            self.state.update(state)
 
     def of_super(self, held: Super, name: str) -> Value:
         cls = held.this.cls if isinstance(held.this, Obj) else held.owner
@@ -171,7 +184,7 @@ class Attributes(Base):
                 held = options[0]
         if not isinstance(held, Obj):
             if frame.role == "setter":
-                raise Unread(self.place(node, frame), f"{ast.unparse(node)[:60]}: what this is set on is not known")
+                raise self.lost(held, node, frame)
             return
         self.ready(held)
         if frame.role == "setter":

@@ -1,9 +1,8 @@
-"""What all parts of the reader share: the trail, the settings of one reading, the evidence, and what is true of a value."""
+"""What all parts of the reader share: the trail, the settings of one reading, the evidence, the truth of a value."""
 
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from helpers.source.setter.trail import Trail
 from helpers.source.setter.values import (
@@ -19,6 +18,7 @@ from helpers.source.setter.values import (
     Origins,
     Place,
     Raised,
+    Tap,
     Unknown,
     Unread,
     Value,
@@ -95,7 +95,7 @@ class Base:
             held = value.items
             if isinstance(held, Unknown):
                 raise Unread(held.place or self.place(node, frame), held.reason)
-            return held
+            return tuple(i.value if isinstance(i, Tap) else i for i in held)
         if isinstance(value, range | tuple | str):
             return tuple(value)
         if isinstance(value, dict):
@@ -103,11 +103,11 @@ class Base:
         if value is None or isinstance(value, int | float):
             kind = "NoneType" if value is None else type(value).__mro__[-2].__name__
             raise Raised("TypeError", f"'{kind}' object is not iterable", self.place(node, frame))
-        self.lost(value, node, frame)
+        raise self.lost(value, node, frame)
 
-    def lost(self, value: Value, node: ast.AST, frame: Frame) -> Any:
-        """Stops the reading at a value that is needed and not known."""
+    def lost(self, value: Value, node: ast.AST, frame: Frame) -> Unread:
+        """The end of the reading at a value that is needed and not known."""
         here = self.place(node, frame)
         if isinstance(value, Unknown) and value.place is not None:
-            raise Unread(value.place, f"{value.reason} (needed at {here})")
-        raise Unread(here, f"{ast.unparse(node)[:80]} is not known from the source")
+            return Unread(value.place, f"{value.reason} (needed at {here})")
+        return Unread(here, f"{ast.unparse(node)[:80]} is not known from the source")

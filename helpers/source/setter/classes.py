@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from helpers.source.setter.tree import Module
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Unknown, Unread, Value
 
+T = TypeVar("T")
 # Bases outside the engine that bring no setter of their own.
 PLAIN = ("torch", "transformers", "typing", "abc", "nn", "ABC", "object", "Generic", "enum", "Protocol")
 
@@ -28,8 +30,21 @@ def base_of(module: Module, node: ast.expr) -> Value:
     return Unknown(path=ast.unparse(node))
 
 
+def once(cls: ClassRef, key: tuple[object, ...], find: Callable[[], T]) -> T:
+    """What `find` says, asked once for each class."""
+    memo = cls.module.tree.memo
+    full = (id(cls.node), *key)
+    if full not in memo:
+        memo[full] = find()
+    return memo[full]  # type: ignore[no-any-return]
+
+
 def mro(cls: ClassRef) -> tuple[ClassRef, ...]:
     """The order in which Python looks for a method, as far as the classes are in this source."""
+    return once(cls, ("mro",), lambda: _mro(cls))
+
+
+def _mro(cls: ClassRef) -> tuple[ClassRef, ...]:
     sequences = [list(mro(b)) for b in bases(cls)] + [list(bases(cls))]
     order = [cls]
     while any(sequences):
@@ -61,6 +76,10 @@ def foreign_bases(cls: ClassRef) -> Iterator[str]:
 
 def method(cls: ClassRef, name: str, after: ClassRef | None = None) -> Function | None:
     """A method, its own or inherited; with `after`, as `super()` in that class finds it."""
+    return once(cls, ("method", name, id(after.node) if after else 0), lambda: _method(cls, name, after))
+
+
+def _method(cls: ClassRef, name: str, after: ClassRef | None) -> Function | None:
     order = mro(cls)
     if after is not None and after in order:
         order = order[order.index(after) + 1 :]
@@ -95,9 +114,18 @@ def is_static(function: Function) -> bool:
 
 
 def sets_attribute(cls: ClassRef, name: str) -> bool:
-    """Whether any method of the class, or of its bases, assigns that attribute to `self`."""
-    for each in mro(cls):
-        for node in ast.walk(each.node):
-            if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store):
-                return True
-    return False
+    """Whether any method of the class, or of its bases, assigns that attribute to something."""
+    return any(name in once(each, ("stores",), lambda each=each: _stores(each)) for each in mro(cls))  # type: ignore[misc]
+
+
+def _stores(cls: ClassRef) -> frozenset[str]:
+    nodes = (n for n in ast.walk(cls.node) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
+    return frozenset(n.attr for n in nodes)
+
+
+def adds_nothing(cls: ClassRef, base: ClassRef) -> bool:
+    """A class that is its base under another name."""
+    return bases(cls) == [base] and all(
+        isinstance(s, ast.Pass | ast.Assign) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        for s in cls.node.body
+    )

@@ -76,9 +76,7 @@ class Engine(Layers):
             return True, first
         return False, None
 
-    def make_layers(
-        self, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST, frame: Frame
-    ) -> Value:
+    def make_layers(self, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
         """The layers, and with a pipeline rank also the range of this stage, which is all of them."""
         count = args[0] if args else kwargs.get("num_hidden_layers")
         make = args[1] if len(args) > 1 else kwargs.get("layer_fn")
@@ -105,9 +103,12 @@ class Engine(Layers):
         layers: list[Value] = []
         for i, member in enumerate(self.items(held, node, frame)):
             kinds = member.classes if isinstance(member, Obj) else self.layer_classes(member)
-            layers.append(Obj(kinds, site=node, layer=i) if kinds else Unknown("its class is not known"))
-            if isinstance(member, Obj):
-                layers[-1].args, layers[-1].kwargs = member.args, member.kwargs
+            if not kinds:
+                lost = Unknown("the class of its layers is not known", self.place(node, frame))
+                layers.append(member if isinstance(member, Unknown) else lost)
+                continue
+            args, kwargs = (member.args, member.kwargs) if isinstance(member, Obj) else ((), {})
+            layers.append(Obj(kinds, args, kwargs, site=node, layer=i))
         return new_list(tuple(layers), site=node)
 
     def residual_batch(
@@ -131,9 +132,7 @@ class Engine(Layers):
                 return True, Unknown("after the final norm", self.place(node, frame))
         return True, Unknown(f"{source.name} of {RESIDUAL_BATCH}", self.place(node, frame))
 
-    def boundary_prepare(
-        self, text: str, held: Value, kwargs: dict[str, Value], node: ast.AST, frame: Frame
-    ) -> Value:
+    def boundary_prepare(self, text: str, held: Value, kwargs: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
         """`attn_boundary.prepare(hidden_states, forward_batch, capture=...)`: hands over the stream that enters."""
         sinks = [v for k, v in kwargs.items() if k in ("capture", "capture_gathered") and v is not None]
         if sinks and (not text.endswith("attn_boundary.prepare") or not isinstance(held, Whole | Owed)):
@@ -164,8 +163,9 @@ class Engine(Layers):
         if sink is None:
             return
         if isinstance(sink, ListValue):
+            self.items(sink, node, frame)
             tap = Tap(value, self.place(node, frame), self.trigger())
-            self.trail.write(sink.cell, "items", (*self.items(sink, node, frame), tap))
+            self.trail.write(sink.cell, "items", (*self.raw(sink), tap))
         else:
             self.invoke(sink, [value], {}, node, frame)
         self.prove(node, frame)

@@ -6,8 +6,8 @@ import ast
 
 from helpers.source.setter import classes
 from helpers.source.setter.statements import Statements
+from helpers.source.setter.trail import same
 from helpers.source.setter.values import (
-    Bound,
     ClassRef,
     Frame,
     Function,
@@ -16,11 +16,15 @@ from helpers.source.setter.values import (
     Native,
     Obj,
     Owed,
+    Place,
     Unknown,
     Unread,
     Value,
     Whole,
+    names_in,
 )
+
+REPLACES = "REPLACE_AT_EXIT"
 
 
 class Layers(Statements):
@@ -30,13 +34,15 @@ class Layers(Statements):
         """The boundary of a stream given as one tensor, or as an output and a residual; None where it is not one."""
         if isinstance(held, Whole | Owed) and residual is None:
             return held.boundary
-        if isinstance(held, Half) and isinstance(residual, Half) and {held.part, residual.part} == {"output", "residual"}:
+        if (
+            isinstance(held, Half)
+            and isinstance(residual, Half)
+            and {held.part, residual.part} == {"output", "residual"}
+        ):
             return held.boundary if held.boundary == residual.boundary else None
         return None
 
-    def layer_call(
-        self, layer: Obj, args: list[Value], kwargs: dict[str, Value], node: ast.AST, frame: Frame
-    ) -> Value:
+    def layer_call(self, layer: Obj, args: list[Value], kwargs: dict[str, Value], node: ast.AST, frame: Frame) -> Value:
         """Runs a layer: checks that the stream which enters is the boundary of its index, lets it capture."""
         results = []
         index = layer.layer
@@ -53,15 +59,23 @@ class Layers(Statements):
             if entered != index:
                 raise Unread(self.place(node, frame), f"what enters layer {index} is not known to be boundary {index}")
             results.append((cls, forward, inner))
-        if any(self.collects(v) for v in (*args, *kwargs.values())):
-            self.capture_within(layer, results, node, frame)
+        sinks = [s for v in (*args, *kwargs.values()) for s in self.sinks(v)]
+        if sinks:
+            self.capture_within(sinks, results, node, frame)
         self.trail.write(self.state, "ran", self.state["ran"] + 1)
         leaving = [self.leaving(cls, forward, inner, index or 0) for cls, forward, inner in results]
         return self.joined(leaving, node, frame)
 
-    def collects(self, value: Value) -> bool:
-        """Whether an argument could take a tap: a list, its bound method, a function of the model's."""
-        return isinstance(value, ListValue | Function) or (isinstance(value, Native) and isinstance(value.this, ListValue))
+    def sinks(self, value: Value) -> list[ListValue]:
+        """Lists that an argument can append to: itself, of its bound method, those that a function closes over."""
+        if isinstance(value, ListValue):
+            return [value]
+        if isinstance(value, Native):
+            return self.sinks(value.this)
+        if isinstance(value, Function) and value.closure is not None:
+            mentioned = set(names_in(value.node))
+            return [v for k, v in value.closure.env.items() if k in mentioned and isinstance(v, ListValue)]
+        return []
 
     def stream_of(self, inner: Frame) -> Value:
         """The layer's argument that is the stream."""
@@ -71,9 +85,10 @@ class Layers(Statements):
         return streams[0] if len(streams) == 1 else Unknown()
 
     def capture_within(
-        self, layer: Obj, readings: list[tuple[ClassRef, Function, Frame]], node: ast.AST, frame: Frame
+        self, sinks: list[ListValue], readings: list[tuple[ClassRef, Function, Frame]], node: ast.AST, frame: Frame
     ) -> None:
-        """Reads the layer's own forward, as far as the collector goes in it; all classes it may have must agree."""
+        """Reads the layer's own forward, for what it gives to the collectors; all classes it may have must agree."""
+        first: Value = None
         for i, (_, forward, inner) in enumerate(readings):
             mark = self.trail.mark()
             self.depth += 1
@@ -81,28 +96,19 @@ class Layers(Statements):
                 self.body(forward, inner)
             finally:
                 self.depth -= 1
-            taken = self.snapshot(inner)
-            if i == 0:
-                first = taken
-            elif not self.equal(first, taken):
+            taken = tuple(sink.items for sink in sinks)
+            if i > 0 and not same(first, taken):
                 raise Unread(self.place(node, frame), "the layer types capture in different ways")
+            first = taken
             if i < len(readings) - 1:
                 self.trail.undo(mark)
-        del layer
-
-    def snapshot(self, inner: Frame) -> Value:
-        """Where the taps lie that the layer's collectors hold."""
-        held = [v.this if isinstance(v, Native) else v for v in inner.env.values()]
-        return tuple(
-            tuple(getattr(t, "value", t) for t in v.items) for v in held if isinstance(v, ListValue) and v.items
-        )
 
     def leaving(self, cls: ClassRef, forward: Function, inner: Frame, index: int) -> Value:
         """What the layer returns, as parts of the next boundary."""
         shape = self.returns(forward)
         after = index + 1
         lost = Unknown(f"what {cls.name} returns besides the stream", forward.module.at(forward.node.lineno))
-        if "residual" in inner.env:
+        if "residual" in (a.arg for a in forward.node.args.args + forward.node.args.kwonlyargs):
             if shape is None or "residual" not in shape[1:]:
                 raise Unread(forward.module.at(forward.node.lineno), f"what {cls.name} returns is not known")
             at = shape.index("residual", 1)
@@ -110,8 +116,20 @@ class Layers(Statements):
                 Half(after, "output") if i == 0 else Half(after, "residual") if i == at else lost
                 for i in range(len(shape))
             )
-        stream = Owed(after) if self.state.get("batch") else Whole(after)
+        stream: Value = Owed(after) if self.state.get("batch") else Whole(after)
+        replaces = self.replaces_stream(cls)
+        if replaces is not None:
+            self.evidence.setdefault(replaces)
+            stream = Whole(after)
         return stream if shape is None else (stream, *(lost for _ in shape[1:]))
+
+    def replaces_stream(self, cls: ClassRef) -> Place | None:
+        """The line where a layer declares that its output is the whole stream, not a term of it (0.5.23's Gemma 4)."""
+        for each in classes.mro(cls):
+            for node in ast.walk(each.node):
+                if isinstance(node, ast.keyword) and node.arg == "update" and ast.unparse(node.value) == REPLACES:
+                    return each.module.at(node.value.lineno)
+        return None
 
     def returns(self, forward: Function) -> list[str] | None:
         """Names in the tuple that a layer returns; None where it returns one value.
@@ -130,22 +148,17 @@ class Layers(Statements):
         if isinstance(node, ast.Tuple):
             return tuple(e.id if isinstance(e, ast.Name) else "" for e in node.elts)
         if isinstance(node, ast.Name):
-            for found in own_nodes(forward.node):
-                if isinstance(found, ast.Assign) and any(
-                    isinstance(t, ast.Name) and t.id == node.id for t in found.targets
-                ):
-                    if isinstance(found.value, ast.Tuple):
-                        return self.shape(found.value, forward)
+            assigned = (n for n in own_nodes(forward.node) if isinstance(n, ast.Assign))
+            for found in assigned:
+                to_it = any(isinstance(t, ast.Name) and t.id == node.id for t in found.targets)
+                if to_it and isinstance(found.value, ast.Tuple):
+                    return self.shape(found.value, forward)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "super().forward" and forward.owner:
             base = classes.method(forward.owner, "forward", after=forward.owner)
             if base is not None:
                 inner = self.returns(base)
                 return tuple(inner) if inner is not None else None
         return None
-
-    def bound_forward(self, this: Obj) -> Bound | None:
-        function = classes.method(this.cls, "forward")
-        return Bound(function, this) if function is not None else None
 
 
 def own_nodes(function: ast.AST) -> list[ast.AST]:

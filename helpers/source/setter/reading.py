@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from helpers.errors import UsageError
 from helpers.source.setter import classes
 from helpers.source.setter.engine import Engine
-from helpers.source.setter.traps import Trap, find_traps
+from helpers.source.setter.outcome import SETTER, collector, owner_of
+from helpers.source.setter.traps import Reading, Trap, find_traps
 from helpers.source.setter.tree import Module, SourceTree
 from helpers.source.setter.values import (
     ClassRef,
     Frame,
     Half,
     Id,
-    ListValue,
     Obj,
     Place,
     Raised,
@@ -33,7 +33,6 @@ from helpers.source.setter.values import (
     new_list,
 )
 
-SETTER = "set_eagle3_layers_to_capture"
 # Arguments of a forward pass that plain text in one stage does not have.
 ABSENT = ("input_embeds", "inputs_embeds", "pp_proxy_tensors", "input_deepstack_embeds")
 
@@ -49,6 +48,7 @@ class Resolution:
         evidence: lines that prove the rule and the taps.
         traps: what is wrong with these ids; empty where each taps one boundary, in its order.
         assumes: what of the launch was taken for granted.
+        differing: classes of the same file that inherit another rule; name them by `architecture`.
     """
 
     model: str
@@ -61,18 +61,7 @@ class Resolution:
     evidence: tuple[Place, ...]
     traps: tuple[Trap, ...]
     assumes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One setter and one forward pass, read with given ids."""
-
-    taps: tuple[Tap, ...]
-    listed: tuple[int, ...]
-    raises: tuple[Raised, ...]
-    promised: Value
-    evidence: tuple[Place, ...]
-    assumes: tuple[str, ...]
+    differing: tuple[str, ...] = ()
 
 
 def resolve(
@@ -97,17 +86,25 @@ def resolve(
         )
     try:
         module = tree.model(model)
-        found = [(cls, read_class(cls, ids, num_layers)) for cls in served_classes(module, architecture)]
+        found: list[tuple[ClassRef, Reading]] = []
+        for each in served_classes(module, architecture):
+            if not any(classes.adds_nothing(each, known) for known, _ in found):
+                found.append((each, read_class(each, ids, num_layers)))
     except Unread as error:
         raise unread(error, model) from error
     except RecursionError as error:
         raise unread(Unread(None, "its code is nested too deeply"), model) from error
     cls, first = found[0]
+    differing = []
     for other, result in found[1:]:
         if [t.value for t in result.taps] != [t.value for t in first.taps]:
-            place = other.module.at(other.node.lineno)
-            raise unread(Unread(place, f"{cls.name} and {other.name} of this file differ: name one"), model)
-    return conclude(model, cls.name, ids, num_layers, first)
+            if own_setter(other) == own_setter(cls):
+                place = other.module.at(other.node.lineno)
+                raise unread(Unread(place, f"{cls.name} and {other.name} of this file differ: name one"), model)
+            differing.append(other.name)
+    if not first.taps and ids is not None:
+        first = replace(first, reaches=bool(read_class(cls, None, num_layers).taps))
+    return conclude(model, cls.name, ids, num_layers, first, tuple(differing))
 
 
 def served_classes(module: Module, architecture: str | None = None) -> list[ClassRef]:
@@ -120,7 +117,7 @@ def served_classes(module: Module, architecture: str | None = None) -> list[Clas
     entries = list(entry_classes(module))
     if architecture is not None:
         entries = [c for c in entries if c.name == architecture]
-    having = [c for c in entries if classes.method(c, SETTER) is not None]
+    having = sorted((c for c in entries if classes.method(c, SETTER) is not None), key=lambda c: not own_setter(c))
     if having:
         return having
     for cls in entries:
@@ -133,6 +130,12 @@ def served_classes(module: Module, architecture: str | None = None) -> list[Clas
         expected=f"a class with {SETTER}, its own or inherited",
         next="another version of the engine, or a patch that hands the setter through (remote/patches/)",
     )
+
+
+def own_setter(cls: ClassRef) -> bool:
+    """Whether the setter that a class has stands in the class's own file."""
+    setter = classes.method(cls, SETTER)
+    return setter is not None and setter.module is cls.module
 
 
 def entry_classes(module: Module) -> Iterator[ClassRef]:
@@ -165,14 +168,7 @@ def read_class(cls: ClassRef, ids: Sequence[int] | None, num_layers: int) -> Rea
                 return Reading((), (), tuple(raises), None, evidence, ())
             left = [(k, v) for k, v in left if k not in error.origins]
             continue
-        return Reading(
-            reading.taps,
-            reading.listed,
-            (*raises, *reading.raises),
-            reading.promised,
-            reading.evidence,
-            reading.assumes,
-        )
+        return replace(reading, raises=(*raises, *reading.raises))
 
 
 def read_once(cls: ClassRef, ids: list[tuple[int, int]] | None, num_layers: int) -> Reading:
@@ -196,7 +192,8 @@ def read_once(cls: ClassRef, ids: list[tuple[int, int]] | None, num_layers: int)
     sink = collector(result, forward.module.at(forward.node.lineno))
     taps: tuple[Tap, ...] = ()
     if sink is not None:
-        taps = tuple(machine.items(sink, forward.node, inside))
+        machine.items(sink, forward.node, inside)  # Unread where the list is not known.
+        taps = machine.raw(sink)
     for tap in taps:
         if not isinstance(tap, Tap) or not isinstance(tap.value, Whole | Half):
             raise Unread(getattr(tap, "place", None), "what is appended here is not known to be a boundary")
@@ -205,63 +202,23 @@ def read_once(cls: ClassRef, ids: list[tuple[int, int]] | None, num_layers: int)
         listed,
         tuple(machine.raised.values()),
         sink.promised if sink is not None else None,
-        tuple(machine.evidence),
+        tuple(dict.fromkeys((*machine.evidence, *(p for tap in taps for p in (tap.place, *tap.also))))),
         tuple(machine.assumed),
     )
 
 
-def owner_of(machine: Engine, place: Place, cls: ClassRef) -> tuple[Obj, tuple[int, ...]]:
-    """The module on which the setter put the ids, and the list that it put there."""
-    owners = machine.written["owners"]
-    if not isinstance(owners, tuple):
-        raise Unread(owners.place or place, owners.reason)
-    distinct = list(dict.fromkeys(owners))
-    if not distinct:
-        raise UsageError(
-            "WB-SETTER-MISSING",
-            f"{SETTER} of {cls.name} ({place}) sets nothing: what it hands the ids to has no setter",
-            expected="a list of layers set on the language model",
-            next=f"read it: {place}",
-        )
-    if len(distinct) > 1:
-        raise Unread(place, "the ids are set on several modules")
-    owner: Obj = distinct[0]
-    lists = [v for k, v in owner.attrs.items() if "capture" in k and isinstance(v, ListValue | Unknown)]
-    for held in lists:
-        content = held if isinstance(held, Unknown) else held.items
-        if isinstance(content, Unknown):
-            raise Unread(content.place or place, content.reason)
-    members = [tuple(v.items) for v in lists if isinstance(v, ListValue) and isinstance(v.items, tuple)]
-    numbers = next((m for m in members if m), ())
-    if not all(isinstance(i, int) for i in numbers):
-        raise Unread(place, "the list that the setter makes is not known")
-    return owner, tuple(numbers)
-
-
-def collector(result: Value, place: Place) -> ListValue | None:
-    """The list of hidden states among what a forward pass returns; None where it returns none."""
-    if isinstance(result, ListValue):
-        return result
-    if isinstance(result, tuple):
-        lists = [v for v in result if isinstance(v, ListValue)]
-        if lists:
-            return lists[0]
-    parts = result if isinstance(result, tuple) else (result,)
-    if isinstance(result, tuple) or not isinstance(result, Unknown):
-        if all(not isinstance(p, Unknown) for p in parts[1:]):
-            return None
-    elif "branch" not in result.reason:
-        return None
-    raise Unread(place, "what the forward pass returns is not known")
-
-
 def conclude(
-    model: str, architecture: str, ids: Sequence[int] | None, num_layers: int, reading: Reading
+    model: str,
+    architecture: str,
+    ids: Sequence[int] | None,
+    num_layers: int,
+    reading: Reading,
+    differing: tuple[str, ...],
 ) -> Resolution:
     """The reading in terms of the ids."""
     boundaries = tuple(tap.value.boundary for tap in reading.taps)
     shown = tuple(int(i) for i in (ids if ids is not None else reading.listed))
-    traps = find_traps(shown, ids is None, reading.taps, reading.raises, reading.promised, num_layers)
+    traps = find_traps(shown, ids is None, reading, num_layers)
     pairs = [(shown[k], tap.value.boundary) for tap in reading.taps for k in sorted(tap.origins)]
     return Resolution(
         model,
@@ -274,6 +231,7 @@ def conclude(
         reading.evidence,
         traps,
         reading.assumes,
+        differing,
     )
 
 

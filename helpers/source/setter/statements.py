@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from helpers.source.setter.calls import Calls
-from helpers.source.setter.trail import join, same
+from helpers.source.setter.trail import join
 from helpers.source.setter.values import (
     ClassRef,
     Flag,
@@ -22,7 +22,6 @@ from helpers.source.setter.values import (
     Value,
     Whole,
     names_in,
-    new_list,
 )
 
 
@@ -71,14 +70,20 @@ class Statements(Calls):
             self.forget(stmt, frame, Unknown(error.reason, error.place))
         except Raised as error:
             simple = isinstance(stmt, ast.Expr | ast.Assign | ast.AnnAssign)
+            tapping = error.kind == "TypeError" and "Tensor" in error.message
             if frame.role == "init":
+                self.trail.undo(mark)
+                self.forget(stmt, frame, Unknown(str(error), error.place))
+            elif frame.role in ("forward", "layer") and simple and not tapping:
+                if self.concerns(stmt, frame):
+                    raise Unread(error.place, f"it seems to raise {error}") from error
                 self.trail.undo(mark)
                 self.forget(stmt, frame, Unknown(str(error), error.place))
             elif frame.role in ("forward", "layer") and simple:
                 # A tap that fails; the reading goes on, to say what the others would be.
                 self.raised.setdefault(error.place, error)
                 self.prove(stmt, frame)
-                self.forget(stmt, frame, Unknown(str(error), error.place))
+                self.forget(stmt, frame, Unknown(str(error), error.place, failed=True))
             else:
                 raise
         return None
@@ -123,10 +128,9 @@ class Statements(Calls):
                 return self.repeat(stmt, frame)
             case ast.With():
                 for item in stmt.items:
-                    held = self.value(item.context_expr, frame)
+                    self.value(item.context_expr, frame)
                     if item.optional_vars is not None:
                         self.assign(item.optional_vars, Unknown(place=self.place(stmt, frame)), frame)
-                    del held
                 return self.block(stmt.body, frame)
             case ast.Try():
                 return self.block([*stmt.body, *stmt.orelse, *stmt.finalbody], frame)
@@ -226,7 +230,8 @@ class Statements(Calls):
     def loop(self, stmt: ast.For, frame: Frame) -> Left | None:
         source = self.value(stmt.iter, frame)
         if isinstance(source, Unknown):
-            return self.maybe(stmt, source, frame)
+            self.maybe(stmt, source, frame)
+            return None
         items = self.items(source, stmt.iter, frame)
         if isinstance(source, ListValue) and not source.ordered and not self.marks_only(stmt):
             raise Unread(self.place(stmt, frame), "the order of a set is not known")
@@ -266,9 +271,3 @@ class Statements(Calls):
                 return left
             if left is not None and left.how == "break":
                 return None
-
-    def fresh(self, items: tuple[Value, ...]) -> ListValue:
-        return new_list(items)
-
-    def equal(self, a: Value, b: Value) -> bool:
-        return same(a, b)

@@ -7,9 +7,10 @@ line as the reason. So a rule or a tap that hangs on something outside the sourc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
-from helpers.source.setter.values import Choice, ListValue, Obj, Place, Raised, Unknown, Value
+from helpers.source.setter.values import Choice, ListValue, Obj, Place, Raised, Tap, Unknown, Value
 
 T = TypeVar("T")
 MISSING = object()
@@ -80,6 +81,9 @@ def same(a: Value, b: Value) -> bool:
     if isinstance(a, ListValue) and isinstance(b, ListValue):
         alike = a.site is b.site and a.is_set == b.is_set and a.ordered == b.ordered
         return alike and isinstance(a.items, tuple) and isinstance(b.items, tuple) and same(a.items, b.items)
+    if isinstance(a, Tap) and isinstance(b, Tap):
+        # Which line took it is no difference in what was taken.
+        return same(a.value, b.value) and a.origins == b.origins
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):
@@ -94,14 +98,19 @@ def same(a: Value, b: Value) -> bool:
 
 def join(a: Value, b: Value, place: Place) -> Value:
     """One value for both sides."""
+    if isinstance(a, Tap) and isinstance(b, Tap) and same(a, b):
+        return replace(a, also=tuple(dict.fromkeys((*a.also, b.place, *b.also))))
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return tuple(join(x, y, place) for x, y in zip(a, b, strict=True))
     if same(a, b):
         return a
     if a is MISSING or b is MISSING:
+        made = b if a is MISSING else a
+        if isinstance(made, Obj):
+            return Choice((None, made))  # Who uses it counts on its being there.
         return Unknown("it is set on one side of a branch only", place)
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         return a if isinstance(a, Unknown) else b
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        return tuple(join(x, y, place) for x, y in zip(a, b, strict=True))
     if isinstance(a, tuple) or isinstance(b, tuple) or isinstance(a, ListValue) or isinstance(b, ListValue):
         return Unknown("it differs between two branches that the source alone does not decide", place)
     options: list[Value] = []

@@ -9,13 +9,35 @@ from helpers.source.setter.values import Half, Place, Raised, Tap, Value
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One setter and one forward pass, read with given ids.
+
+    Attributes:
+        taps: in the order in which they are appended.
+        listed: the list that the setter made.
+        raises: where the engine itself would raise.
+        promised: how many taps the engine insists on; not a number where it does not.
+        reaches: whether the forward pass takes taps at all.
+    """
+
+    taps: tuple[Tap, ...]
+    listed: tuple[int, ...]
+    raises: tuple[Raised, ...]
+    promised: Value
+    evidence: tuple[Place, ...]
+    assumes: tuple[str, ...]
+    reaches: bool = True
+
+
+@dataclass(frozen=True)
 class Trap:
     """One coded trap.
 
-    Codes: ``never-fires`` (an id for which no tap is taken, or taking it raises), ``out-of-reach`` (no layer at which it
-    could be taken), ``collapses`` (several ids, one tap), ``reordered`` (slots are in layer order, not in that of the
-    ids), ``wraps-around`` (a negative id counted from the end), ``residual-omitted`` (the tap is a layer's own output),
-    ``refused`` (the engine raises: too few taps, or the setter itself), ``ids-ignored`` (of a drafter's config).
+    Codes: ``never-fires`` (an id for which no tap is taken, or taking it raises), ``out-of-reach`` (no layer at which
+    it could be taken), ``collapses`` (several ids, one tap), ``reordered`` (slots are in layer order, not in that of
+    the ids), ``wraps-around`` (a negative id counted from the end), ``residual-omitted`` (the tap is a layer's own
+    output), ``refused`` (the engine raises: too few taps, or the setter itself), ``no-ids`` (none tap the boundaries
+    asked for), ``ids-ignored`` and ``aux-off`` (of a drafter's config).
     """
 
     code: str
@@ -33,15 +55,9 @@ class Trap:
         return found
 
 
-def find_traps(
-    ids: tuple[int, ...],
-    defaults: bool,
-    taps: tuple[Tap, ...],
-    raises: tuple[Raised, ...],
-    promised: Value,
-    num_layers: int,
-) -> tuple[Trap, ...]:
+def find_traps(ids: tuple[int, ...], defaults: bool, reading: Reading, num_layers: int) -> tuple[Trap, ...]:
     """Traps of ids, or of the engine's defaults: there `ids` are the boundaries that it lists."""
+    taps, raises, promised = reading.taps, reading.raises, reading.promised
     fired = [origins(tap, ids, defaults) for tap in taps]
     traps: list[Trap] = []
     for error in raises:
@@ -50,7 +66,8 @@ def find_traps(
             traps.append(Trap("refused", text, ids, place=error.place))
     refused = any(not error.origins for error in raises)
     if not refused or taps:
-        traps += [silent(k, ids, raises, num_layers, defaults) for k in range(len(ids)) if not any(k in f for f in fired)]
+        missing = [k for k in range(len(ids)) if not any(k in which for which in fired)]
+        traps += [silent(k, ids, reading, num_layers, defaults) for k in missing]
     for tap, which in zip(taps, fired, strict=True):
         values = tuple(ids[k] for k in sorted(which))
         b = tap.value.boundary
@@ -81,14 +98,17 @@ def origins(tap: Tap, ids: tuple[int, ...], defaults: bool) -> frozenset[int]:
     return frozenset(tap.origins)
 
 
-def silent(k: int, ids: tuple[int, ...], raises: tuple[Raised, ...], num_layers: int, defaults: bool) -> Trap:
+def silent(k: int, ids: tuple[int, ...], reading: Reading, num_layers: int, defaults: bool) -> Trap:
     """The trap of an id that taps nothing."""
     value = ids[k]
-    error = next((e for e in raises if k in e.origins), None)
-    code = "never-fires" if value < 0 or (error is not None and error.kind != "IndexError") else "out-of-reach"
-    why = f": {error.kind}, {error.message} at {error.place}" if error is not None else ""
-    if code == "out-of-reach" and not why:
-        why = f": no tap is taken there in a model of {num_layers} layers"
-    what = "default" if defaults else "id"
-    text = f"the {what} {value} taps nothing{why}"
-    return Trap(code, text, (value,), place=error.place if error is not None else None)
+    error = next((e for e in reading.raises if k in e.origins), None)
+    beyond = value >= 0 and reading.reaches and (error is None or error.kind == "IndexError")
+    why = ": no tap is taken there"
+    if error is not None:
+        why = f": {error.kind}, {error.message} at {error.place}"
+    elif not reading.reaches:
+        why = ": the forward pass of this model takes no taps"
+    elif beyond:
+        why = f": it is beyond the last boundary that a model of {num_layers} layers taps"
+    text = f"the {'default' if defaults else 'id'} {value} taps nothing{why}"
+    return Trap("out-of-reach" if beyond else "never-fires", text, (value,), place=error.place if error else None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 import zipfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from helpers.errors import UsageError
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
@@ -29,6 +31,8 @@ class SourceTree:
         self.root = root.resolve()
         self._zip: zipfile.ZipFile | None = None
         self._modules: dict[str, Module | None] = {}
+        # What was found out about classes, so that it is looked up once (classes.py).
+        self.memo: dict[tuple[object, ...], Any] = {}
         if root.is_file() and zipfile.is_zipfile(root):
             self._zip = zipfile.ZipFile(root)
             self._names = frozenset(self._zip.namelist())
@@ -107,6 +111,7 @@ class Module:
 
     def __init__(self, tree: SourceTree, name: str, file: str) -> None:
         self.tree, self.name, self.file = tree, name, file
+        self._resolved: dict[str, Value] = {}
 
     @cached_property
     def text(self) -> str:
@@ -137,6 +142,12 @@ class Module:
         return found
 
     def resolve(self, name: str, depth: int = 0) -> Value:
+        """What a top-level name stands for, looked up once."""
+        if name not in self._resolved:
+            self._resolved[name] = self._resolve(name, depth)
+        return self._resolved[name]
+
+    def _resolve(self, name: str, depth: int) -> Value:
         """What a top-level name stands for: a class, function, module, or the expression assigned to it.
 
         Raises:
@@ -202,3 +213,30 @@ def bound_names(stmt: ast.stmt) -> list[str]:
     if isinstance(stmt, ast.AnnAssign | ast.AugAssign) and isinstance(stmt.target, ast.Name):
         return [stmt.target.id]
     return []
+
+
+def find_model(tree: SourceTree, architecture: str) -> str:
+    """The stem of the model file that defines an architecture of config.json.
+
+    Raises:
+        UsageError: ``WB-SETTER-NO-MODEL``.
+    """
+    for stem in tree.model_names:
+        if f"class {architecture}(" in tree.read(f"sglang/{MODELS}/{stem}.py"):
+            return stem
+    raise UsageError(
+        "WB-SETTER-NO-MODEL",
+        f"no model file of {tree.root.name} defines {architecture}",
+        expected="an architecture that this engine serves",
+        next="check `architectures` in the target's config.json",
+    )
+
+
+def version_of(tree: SourceTree) -> str | None:
+    """The engine's version, as the source itself says it; None where it does not."""
+    for file in ("sglang/version.py", "sglang/_version.py"):
+        if tree.exists(file):
+            found = re.search(r"^(?:__version__|version)\b.*= ['\"]([0-9][^'\"]*)", tree.read(file), re.M)
+            if found:
+                return found[1]
+    return None

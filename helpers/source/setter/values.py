@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # A value of the engine's code: a plain Python value (int, str, None, tuple, dict, range) or one of the classes below.
 Value = Any
 Origins = frozenset[int]
+UNKNOWN = "its value is not known from the source"
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,11 @@ class Flag:
 class Unknown:
     """Anything else. `place` and `reason`: where and why the reader lost sight of it; `path`: how the code names it."""
 
-    reason: str = "its value is not known from the source"
+    reason: str = UNKNOWN
     place: Place | None = None
     path: str = ""
+    # The engine would have raised: nothing comes of it.
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,11 +122,13 @@ Stream = Whole | Half | Owed
 
 @dataclass(frozen=True)
 class Tap:
-    """One tensor appended to the list of hidden states: what, where, and which ids asked for it."""
+    """One tensor appended to the list of hidden states: what, where (on the other sides of branches `also`), and which
+    ids asked for it."""
 
     value: Value
     place: Place
     origins: Origins
+    also: tuple[Place, ...] = ()
 
 
 @dataclass(eq=False)
