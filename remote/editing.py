@@ -40,37 +40,44 @@ def write(request: dict[str, Any]) -> dict[str, Any]:
 
     Returns ``{"done": true}``, or ``{"error": {...}}`` when a file is not what was expected or cannot be written.
     """
-    with _locked():
-        olds: list[tuple[Path, bytes]] = []
-        for file in request["files"]:
-            path = Path(file["path"])
-            try:
-                old = path.read_bytes()
-            except OSError as error:
-                return _refused("WB-PATCH-WRITE", f"{path}: {error.strerror}")
-            if hashlib.sha256(old).hexdigest() != file["expect"]:
-                return _refused("WB-PATCH-RACE", f"{path} was changed by somebody else in this moment")
-            if problem := _problem(path, base64.b64decode(file["data"])):
-                return _refused("WB-PATCH-SYNTAX", f"{path} would not be read any more: {problem}; nothing was changed")
-            olds.append((path, old))
-        done: list[tuple[Path, bytes]] = []
-        entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **request["entry"]}
-        first = request["entry"].get("action") == "apply"
+    try:
+        with _locked():
+            return _write(request)
+    except OSError as error:  # a home without room for the journal: what cannot be taken back does not go in
+        return _refused("WB-PATCH-WRITE", f"{error.filename}: {error.strerror}; nothing was changed")
+
+
+def _write(request: dict[str, Any]) -> dict[str, Any]:
+    olds: list[tuple[Path, bytes]] = []
+    for file in request["files"]:
+        path = Path(file["path"])
         try:
-            if first:
-                _append(json.dumps(entry))
-            for file, (path, old) in zip(request["files"], olds):  # noqa: B905 - Python 3.9
-                _replace(path, base64.b64decode(file["data"]))
-                done.append((path, old))
-            if not first:
-                _append(json.dumps(entry))
+            old = path.read_bytes()
         except OSError as error:
-            for path, old in done:
-                _replace(path, old)
-            if first:
-                with contextlib.suppress(OSError):
-                    _append(json.dumps({**entry, "action": "undone"}))
-            return _refused("WB-PATCH-WRITE", f"{error.filename}: {error.strerror}; nothing was changed")
+            return _refused("WB-PATCH-WRITE", f"{path}: {error.strerror}")
+        if hashlib.sha256(old).hexdigest() != file["expect"]:
+            return _refused("WB-PATCH-RACE", f"{path} was changed by somebody else in this moment")
+        if problem := _problem(path, base64.b64decode(file["data"])):
+            return _refused("WB-PATCH-SYNTAX", f"{path} would not be read any more: {problem}; nothing was changed")
+        olds.append((path, old))
+    done: list[tuple[Path, bytes]] = []
+    entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **request["entry"]}
+    first = request["entry"].get("action") == "apply"
+    try:
+        if first:
+            _append(json.dumps(entry))
+        for file, (path, old) in zip(request["files"], olds):  # noqa: B905 - Python 3.9
+            _replace(path, base64.b64decode(file["data"]))
+            done.append((path, old))
+        if not first:
+            _append(json.dumps(entry))
+    except OSError as error:
+        for path, old in done:
+            _replace(path, old)
+        if first:
+            with contextlib.suppress(OSError):
+                _append(json.dumps({**entry, "action": "undone"}))
+        return _refused("WB-PATCH-WRITE", f"{error.filename}: {error.strerror}; nothing was changed")
     return {"done": True}
 
 

@@ -42,6 +42,23 @@ print(json.dumps(answer))
 """
 
 
+# Which of some processes are this login's affair: another user's, or one with this very home. A process of the same
+# user with another HOME belongs to another box on the same machine (a second lab, say).
+_OURS = """
+import json, os, sys
+ours = []
+for pid in sys.argv[1:]:
+    try:
+        with open("/proc/%s/environ" % pid, "rb") as file:
+            homes = [item[5:] for item in file.read().split(b"\\0") if item.startswith(b"HOME=")]
+        if os.stat("/proc/" + pid).st_uid != os.getuid() or homes in ([], [os.environb.get(b"HOME", b"")]):
+            ours.append(int(pid))
+    except OSError:
+        pass
+print(json.dumps(ours))
+"""
+
+
 @dataclass(frozen=True)
 class Checkout:
     """A checkout of SGLang on a box.
@@ -104,11 +121,9 @@ def served_checkout(box: Box, python: str | None = None) -> Checkout:
     """
     if python is not None:
         return find_checkout(box, python)
-    result = box.run(engine.command(), check=False, idempotent=True)
-    found = engine.parse(result.stdout).engines if result.ok else ()
     served = {
         one.package: Checkout(one.package, one.version, one.executable, one.python or "")
-        for one in found
+        for one in _engines(box)
         if one.package and one.executable
     }
     if len(served) > 1:
@@ -119,3 +134,14 @@ def served_checkout(box: Box, python: str | None = None) -> Checkout:
             next="name the interpreter (--python), or the file by its absolute path with --python python3",
         )
     return next(iter(served.values())) if served else find_checkout(box)
+
+
+def _engines(box: Box) -> list[engine.Engine]:
+    """The servers that run on this box."""
+    result = box.run(engine.command(), check=False, idempotent=True)
+    found = engine.parse(result.stdout).engines if result.ok else ()
+    if not found:
+        return []
+    answer = box.run(["python3", "-c", _OURS, *(str(one.pid) for one in found)], idempotent=True)
+    ours = set(json.loads(answer.stdout))
+    return [one for one in found if one.pid in ours]

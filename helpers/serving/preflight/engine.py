@@ -62,23 +62,25 @@ def _fusion(facts: Facts) -> Iterator[Finding]:
     assert facts.wiring is not None
     fusion = facts.wiring.of("fusion")
     details = dict(fusion.details)
-    if not details.get("spoils_taps"):
+    if fusion.holds is False or details.get("spoils_taps") is False or not details:
+        return
+    if details.get("spoils_taps") is None:
+        facts.unread["fusion"] = "the all-reduce may be fused, and where this model taps is not read"
         return
     if fusion.holds is None:
         # Not a finding on a chip that may never fuse: the report says what was not known.
         facts.unread["fusion"] = f"{fusion.unread}: name the chip (--gpu)" if facts.chip is None else fusion.unread
         return
-    if fusion.holds:
-        yield found(
-            "fused-allreduce",
-            "error",
-            f"all-reduce fusion is on by default here: in passes of up to {details.get('max_tokens')} tokens each rank "
-            "taps its own part of the sum (right shape, wrong values, different on every rank)",
-            *fusion.evidence,
-            architecture=details.get("architecture"),
-            tp=facts.settings["tp_size"],
-            max_tokens=details.get("max_tokens"),
-        )
+    yield found(
+        "fused-allreduce",
+        "error",
+        f"all-reduce fusion is on for this launch: in passes of up to {details.get('max_tokens')} tokens each rank "
+        "taps its own part of the sum (right shape, wrong values, different on every rank)",
+        *fusion.evidence,
+        architecture=details.get("architecture"),
+        tp=facts.settings["tp_size"],
+        max_tokens=details.get("max_tokens"),
+    )
 
 
 def _hooks(facts: Facts) -> Iterator[Finding]:

@@ -151,7 +151,8 @@ def _facts(
     drafter = read_drafter(source, drafting or EAGLE3) if facts.speculates else None
     wiring = read_wiring(source, architecture, settings, chip=chip, draft_architecture=drafting or EAGLE3)
     for statement in wiring.statements:
-        if statement.unread and (facts.speculates or statement.topic == "setter"):
+        # A statement with details was read, and hangs on what is not known of the launch: its check decides.
+        if statement.unread and not statement.details and (facts.speculates or statement.topic == "setter"):
             unread[statement.topic] = statement.unread
     layers = target.size("num_hidden_layers") if target else None
     taps = defaults = None
