@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import archaeology, boundaries, box, lab, preflight, serving, source, wiring
+from helpers.commands import archaeology, boundaries, box, facts, lab, preflight, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -40,7 +40,7 @@ def root() -> None:
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
 for command in (
     box.run,
-    box.facts,
+    facts.facts,
     box.pull,
     box.push,
     serving.serve,

@@ -108,6 +108,7 @@ class Execution:
             feeder = self._start(channel)
             channel.settimeout(1.0)
             try:
+                few, total = min(FAST_BLOCK, self._window or FAST_BLOCK) // 8, 0
                 while True:
                     self._keep_stderr(channel)
                     try:
@@ -117,6 +118,11 @@ class Execution:
                         continue
                     if not block:
                         break
+                    total += len(block)
+                    if total > FAST_BLOCK and len(block) < few:
+                        # In the midst of much: let more come together. Waking up for each packet costs as much
+                        # processor time as decrypting it, and a millisecond is far less than the window holds.
+                        time.sleep(0.001)
                     if block := self._out.feed(block):
                         yield block
                 while channel.recv_stderr_ready() or not channel.status_event.wait(min(self._left(), 1.0)):
@@ -202,10 +208,16 @@ class Execution:
         self.exit_status = channel.exit_status
 
     def _lost(self, channel: paramiko.Channel) -> Transient:
-        error = lost(self.session.target.name, channel.get_transport().saved_exception)
+        transport = channel.get_transport()
+        error = lost(self.session.target.name, transport.cause if isinstance(transport, BoxTransport) else None)
         if self.pid is not None:
             error.message += f"; {self.argv[0]!r} may still run there as process {self.pid}"
         return error
+
+    def kill(self) -> None:
+        """End the command's process group from another thread than the one that reads its events."""
+        if self.pid is not None and self.exit_status is None:
+            end_group(self.session, self.pid, group=self.group is not None)
 
     def _end(self, channel: paramiko.Channel) -> bool:
         """End the process group, unless the command is already over; True when nothing of it is left."""

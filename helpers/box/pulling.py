@@ -14,7 +14,7 @@ from helpers.box.partial import Partial
 from helpers.box.reading import read_from
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
-from helpers.errors import RemoteFailed, WorkbookError, WrongResult
+from helpers.errors import RemoteFailed, UsageError, WorkbookError, WrongResult
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pulled:
-    """One file that is now here: its sha256, and whether the box confirmed that (``sha256``) or its ``size`` only."""
+    """One file that is now here.
 
-    sha256: str
+    Attributes:
+        sha256: None where it was put together from parts that were checked one by one.
+        verified: whether the box confirmed every byte by ``sha256``, or the ``size`` only.
+    """
+
+    sha256: str | None
     verified: str
 
 
@@ -62,6 +67,10 @@ def pull_file(box: Box, listing: Listing, entry: Entry, target: Path, meter: Met
         except (RemoteFailed, WrongResult) as error:
             partial.discard()
             raise why(box, listing, error) from error
+        except (KeyboardInterrupt, UsageError):
+            if hashing is not None:
+                hashing.stop()
+            raise
         partial.finish(entry.mode)
     return Pulled(here, "sha256" if hashing is not None or not entry.size else "size")
 

@@ -1,19 +1,15 @@
-"""`workbook run|facts|pull|push`: the box, its files and what it is."""
+"""`workbook run|pull|push`: a command on the box, and files to and from it."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from helpers.box import Transfer, connect
-from helpers.box.box import Box
-from helpers.box.facts.comparison import Comparison, compare, laptop
-from helpers.box.facts.gathering import FACTS, BoxFacts, command_of, gather
-from helpers.box.facts.text import to_text
 from helpers.box.meter import human
 from helpers.box.result import printable
 from helpers.commands.output import AsJson, emit
@@ -49,44 +45,6 @@ def run(
     raise typer.Exit(execution.exit_status or 0)
 
 
-def facts(
-    box: BoxName,
-    only: Annotated[str | None, typer.Option(help="Names of facts, by commas; default: all.")] = None,
-    python: Annotated[str, typer.Option(help="The box's interpreter that packages are asked of.")] = "python3",
-    raw: Annotated[str | None, typer.Option(metavar="FACT", help="Print the command's own answer, unread.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Says what the box is and does: GPUs, memory, disk, servers and the SGLang that they import, Python.
-
-    Compares laptop and box, and marks what matters for a comparison of tensors. Changes nothing on the box.
-    """
-    with connect(box) as there:
-        if raw is not None:
-            _raw(there, raw, python)
-            return
-        found = gather(there, only.split(",") if only else None, python=python)
-    table = _comparison(found)
-    result: dict[str, Any] = {"facts": found.model_dump(mode="json")}
-    result["comparison"] = table.model_dump(mode="json")["rows"] if table is not None else None
-    emit(result, as_json=as_json, text=to_text(found, table))
-
-
-def _raw(box: Box, name: str, python: str) -> None:
-    if name not in FACTS:
-        gather(box, [name])  # says which facts there are
-    answer = box.run(command_of(name, python), check=False, idempotent=True)
-    sys.stdout.write(printable(answer.stdout))
-    sys.stderr.write(printable(answer.stderr))
-
-
-def _comparison(found: BoxFacts) -> Comparison | None:
-    if found.python is None:
-        return None
-    versions = {engine.version for engine in (found.engine.engines if found.engine is not None else ())}
-    # Servers of several releases: then none of them speaks for the box.
-    return compare(laptop(), found.python, versions.pop() if len(versions) == 1 else None)
-
-
 def pull(
     box: BoxName,
     path: Annotated[str, typer.Argument(metavar="PATH", help="File or folder on the box; ~/ is its home.")],
@@ -96,7 +54,7 @@ def pull(
 ) -> None:
     """Fetches a file or a folder, checked by size and sha256; goes on where a broken transfer stopped."""
     with connect(box) as there:
-        done = there.pull(path, local, wait=wait)
+        done = there.pull(path, local, wait=wait, digest=True)
     emit(done.to_json(), as_json=as_json, text=_account(done, done.local))
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from helpers.box.result import printable
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
-from helpers.source.checkout import Checkout, served_checkout
+from helpers.source.checkout import Checkout
 from helpers.source.excerpts import Excerpt, Line
+from helpers.source.imported import served_checkout
 from helpers.uploads import call
 
 if TYPE_CHECKING:

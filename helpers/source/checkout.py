@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from helpers.box.facts import engine
-from helpers.errors import RemoteFailed, UsageError
+from helpers.errors import RemoteFailed
 
 if TYPE_CHECKING:
     from helpers.box import Box
 
 # The version is read from the package's own files (a checkout on PYTHONPATH has no metadata, or another one's), else
 # from the metadata that lie beside it. A namespace package (a folder that happens to be called sglang) is none.
-_ASK = """
+# Arguments are put before the search path.
+ASK = """
 import ast, importlib.metadata, importlib.util, json, os, sys
-sys.path = [path for path in sys.path if path]
+sys.path = sys.argv[1:] + [path for path in sys.path if path]
 answer = {"python": sys.executable, "python_version": sys.version.split()[0], "package": None, "version": None}
 spec = importlib.util.find_spec("sglang")
 if spec is not None and spec.origin:
@@ -39,23 +39,6 @@ if spec is not None and spec.origin:
         for found in importlib.metadata.distributions(name="sglang", path=[os.path.dirname(package)]):
             answer["version"] = found.version
 print(json.dumps(answer))
-"""
-
-
-# Which of some processes are this login's affair: another user's, or one with this very home. A process of the same
-# user with another HOME belongs to another box on the same machine (a second lab, say).
-_OURS = """
-import json, os, sys
-ours = []
-for pid in sys.argv[1:]:
-    try:
-        with open("/proc/%s/environ" % pid, "rb") as file:
-            homes = [item[5:] for item in file.read().split(b"\\0") if item.startswith(b"HOME=")]
-        if os.stat("/proc/" + pid).st_uid != os.getuid() or homes in ([], [os.environb.get(b"HOME", b"")]):
-            ours.append(int(pid))
-    except OSError:
-        pass
-print(json.dumps(ours))
 """
 
 
@@ -90,7 +73,7 @@ def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | No
     Raises:
         RemoteFailed: WB-SOURCE-NO-PYTHON, WB-SOURCE-NO-SGLANG.
     """
-    result = box.run([python, "-c", _ASK], env=env, check=False, idempotent=True)
+    result = box.run([python, "-c", ASK], env=env, check=False, idempotent=True)
     if not result.ok:
         raise RemoteFailed(
             "WB-SOURCE-NO-PYTHON",
@@ -108,40 +91,3 @@ def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | No
             next="name the server's own interpreter (python = ... in the profile, --python on the command line)",
         )
     return Checkout(answer["package"], answer["version"], answer["python"], answer["python_version"])
-
-
-def served_checkout(box: Box, python: str | None = None) -> Checkout:
-    """The checkout that the box's running server imports, as its own interpreter and environment find it.
-
-    Args:
-        python: ask this interpreter instead; with no server running and none given, it is python3.
-
-    Raises:
-        UsageError: WB-SOURCE-SEVERAL, where servers import different ones. RemoteFailed: as `find_checkout`.
-    """
-    if python is not None:
-        return find_checkout(box, python)
-    served = {
-        one.package: Checkout(one.package, one.version, one.executable, one.python or "")
-        for one in _engines(box)
-        if one.package and one.executable
-    }
-    if len(served) > 1:
-        raise UsageError(
-            "WB-SOURCE-SEVERAL",
-            f"servers on {box.name} import sglang from different places: " + ", ".join(sorted(served)),
-            expected="one checkout, or a word on which is meant",
-            next="name the interpreter (--python), or the file by its absolute path with --python python3",
-        )
-    return next(iter(served.values())) if served else find_checkout(box)
-
-
-def _engines(box: Box) -> list[engine.Engine]:
-    """The servers that run on this box."""
-    result = box.run(engine.command(), check=False, idempotent=True)
-    found = engine.parse(result.stdout).engines if result.ok else ()
-    if not found:
-        return []
-    answer = box.run(["python3", "-c", _OURS, *(str(one.pid) for one in found)], idempotent=True)
-    ours = set(json.loads(answer.stdout))
-    return [one for one in found if one.pid in ours]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from helpers.box.result import printable
 from helpers.errors import UsageError
 from helpers.source.archaeology import read_source
-from helpers.source.checkout import Checkout, served_checkout
+from helpers.source.checkout import Checkout
 from helpers.source.excerpts import shown
+from helpers.source.imported import served_checkout
 from helpers.source.journal import plain
 from helpers.source.wheels import fetch_wheel
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from helpers.box.facts import engine
 from helpers.errors import UsageError
 from helpers.source.checkout import Checkout, find_checkout
+from helpers.source.imported import importing
 from helpers.source.journal import application
 from helpers.source.patch_report import OldServer as OldServer
 from helpers.source.patch_report import PatchedFile as PatchedFile
@@ -115,10 +115,3 @@ def _wanted(box: Box, name: str, checkout: Checkout, python: str) -> tuple[str, 
             raise
         return kept, None
     return patch.name, patch
-
-
-def importing(box: Box, checkout: Checkout) -> tuple[int, ...]:
-    """The servers that run and import SGLang from this checkout."""
-    result = box.run(engine.command(), check=False, idempotent=True)
-    found = engine.parse(result.stdout).engines if result.ok else ()
-    return tuple(one.pid for one in found if one.package == checkout.package)

@@ -1,4 +1,4 @@
-"""`workbook run|facts|pull|push` against the lab's server: output, JSON, exit codes."""
+"""`workbook run|pull|push` against the lab's server: output, JSON, exit codes."""
 
 from __future__ import annotations
 
@@ -35,21 +35,6 @@ def test_run_with_json_gives_the_record_with_secrets_masked(capfd: pytest.Captur
     assert "hunter2" not in record["command"]
     assert record["stdout"] == "--api-key hunter2 --json\n"
     assert (record["exit_status"], record["box"]) == (0, "lab")
-
-
-def test_facts(capfd: pytest.CaptureFixture[str]) -> None:
-    assert call("facts", "lab") == 0
-    text = capfd.readouterr().out
-    assert "GPUs: none" in text
-    assert "torch" in text
-    assert call("facts", "lab", "--json", "--only", "cpu,python") == 0
-    answer = json.loads(capfd.readouterr().out)
-    assert answer["facts"]["cpu"]["cores"] >= 1
-    assert {row["what"] for row in answer["comparison"]} >= {"torch", "transformers", "safetensors", "sglang"}
-    assert call("facts", "lab", "--raw", "memory") == 0
-    assert "MemTotal" in capfd.readouterr().out
-    assert call("facts", "lab", "--only", "colour", "--json") == 2
-    assert json.loads(capfd.readouterr().out)["error"]["code"] == "WB-FACT-UNKNOWN"
 
 
 def test_push_and_pull(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

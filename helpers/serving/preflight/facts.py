@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from helpers.box.facts import gpus
+from helpers.box.facts.asking import ask
+from helpers.box.facts.gather import read
 from helpers.serving.argv import expand, server_argv, server_environment
 from helpers.serving.preflight.arguments import settings_of
 from helpers.serving.preflight.checkpoint import Checkpoint, read_here, read_there
@@ -176,10 +179,8 @@ def _local(path: str | None, home: str, name: str, unread: dict[str, str]) -> Pa
 
 def _chip_of(box: Box) -> Chip | None:
     """The first GPU of the box; None where it tells of none."""
-    from helpers.box.facts.gathering import gather
-
-    gpus = gather(box, ["gpus"]).gpus
-    for gpu in gpus.gpus if gpus else ():
+    told = read(gpus.parse, ask(box, [gpus.QUESTION], progress=False)[gpus.FACT])
+    for gpu in told.gpus if isinstance(told, gpus.Gpus) else ():
         major, dot, minor = (gpu.compute_capability or "").partition(".")
         if dot and major.isdigit() and minor.isdigit():
             return Chip(int(major), int(minor), gpu.name)
