@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import boundaries, lab, serving, source, wiring
+from helpers.commands import boundaries, box, facts, lab, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 
@@ -39,6 +39,10 @@ def root() -> None:
 
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
 for command in (
+    box.run,
+    facts.facts,
+    box.pull,
+    box.push,
     serving.serve,
     serving.stop,
     serving.logs,

@@ -1,10 +1,13 @@
 """Sends a folder's files as one stream in which equal bytes travel once.
 
 Eight tensor-parallel ranks write eight files whose tensors are mostly copies of each other. A tensor that an earlier
-file holds too, byte for byte, is named instead of sent. The stream, per file and in the order asked for:
-``{"file": i, "size": n, "segments": [[offset, length, from_file | -1, from_offset], ...], "skip": k}`` and a newline,
-then the bytes of the segments with -1 but for the first k, then ``{"file": i, "sha256": "<of all those bytes>"}`` and a newline. Called as
-``python3 -m remote.sending`` with the request on stdin; standard library only.
+file holds too, byte for byte, is named instead of sent. The stream is lines of JSON, some with bytes after them:
+``{"plan": i, "size": n, "segments": [[offset, length, from_file | -1, from_offset], ...], "skip": k}`` as soon as file
+i has been compared, mostly while an earlier file is on its way;
+``{"data": i, "bytes": n}`` and n bytes: the next of its segments with -1, in order, but for the first k;
+``{"end": i, "sha256": "<of all bytes of its segments with -1>"}``.
+Files come in the order asked for, each plan before the file's data. Called as ``python3 -m remote.sending`` with the
+request on stdin; standard library only.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ import hashlib
 import json
 import mmap
 import os
-import queue
 import sys
 import threading
 from pathlib import Path
@@ -23,6 +25,8 @@ from typing import Any
 from remote.near_data import Refused, read_header
 
 BLOCK = 1 << 20
+RECORD = 1 << 22
+AHEAD = 64
 Segment = tuple[int, int, int, int]
 _MEMCMP = ctypes.CDLL(None).memcmp
 _MEMCMP.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -95,60 +99,120 @@ def _add(segments: list[Segment], offset: int, length: int, source: int, source_
     segments.append((offset, length, source, source_offset))
 
 
+class Planner(threading.Thread):
+    """Compares the files in order, beside the sending, and at most `AHEAD` files before it."""
+
+    def __init__(self, files: list[Mapped]) -> None:
+        super().__init__(daemon=True)
+        self._files = files
+        self._changed = threading.Condition()
+        self._plans: dict[int, list[Segment]] = {}
+        self._error: BaseException | None = None
+        self._sending = 0
+
+    def run(self) -> None:
+        holders: dict[str, list[int]] = {}
+        try:
+            for index in range(len(self._files)):
+                with self._changed:
+                    while index > self._sending + AHEAD:
+                        self._changed.wait()
+                segments = plan(self._files, index, holders)
+                with self._changed:
+                    self._plans[index] = segments
+                    self._changed.notify()
+        except BaseException as error:  # noqa: BLE001 - handed to the sender, which raises it
+            with self._changed:
+                self._error = error
+                self._changed.notify()
+
+    def get(self, index: int) -> list[Segment]:
+        """The plan of file ``index``, which is the next to be sent; waits for it."""
+        with self._changed:
+            self._sending = index
+            self._changed.notify()
+            while index not in self._plans and self._error is None:
+                self._changed.wait()
+            if self._error is not None:
+                raise self._error
+            return self._plans[index]
+
+    def ready(self) -> dict[int, list[Segment]]:
+        """The plans that are there by now."""
+        with self._changed:
+            return dict(sorted(self._plans.items()))
+
+
+class Sender:
+    """Writes the stream."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        root = Path(request["root"])
+        self.files = [Mapped(root / name) for name in request["files"]]
+        self.want = list(request["want"])
+        skip: tuple[int, int, str] = request.get("skip") or (-1, 0, "raw")
+        self.skip_at, self.skip_count, self.skip_kind = skip
+        self.planner = Planner(self.files)
+        self.planned: dict[int, int] = {}
+
+    def run(self) -> None:
+        self.planner.start()
+        for index in self.want:
+            segments = self.planner.get(index)
+            self._tell_plans()
+            self._send_file(index, segments)
+
+    def _tell_plans(self) -> None:
+        wanted = set(self.want)
+        for index, segments in self.planner.ready().items():
+            if index in self.planned or index not in wanted:
+                continue
+            size = self.files[index].size
+            plain = segments == [(0, size, -1, 0)]
+            applies = index == self.skip_at and (self.skip_kind == "raw" or plain)
+            self.planned[index] = self.skip_count if applies else 0
+            _line({"plan": index, "size": size, "segments": segments, "skip": self.planned[index]})
+
+    def _send_file(self, index: int, segments: list[Segment]) -> None:
+        file, skip = self.files[index], self.planned[index]
+        own = [file.data[offset : offset + length] for offset, length, source, _ in segments if source < 0]
+        digest = hashlib.sha256()
+        hasher = threading.Thread(target=_hash, args=(digest, own))
+        hasher.start()  # beside the writing: neither holds Python's lock
+        for part in own:
+            for at in range(min(skip, len(part)), len(part), RECORD):
+                self._tell_plans()
+                block = part[at : at + RECORD]
+                _line({"data": index, "bytes": len(block)})
+                _write(block)
+            skip = max(0, skip - len(part))
+        hasher.join()
+        _line({"end": index, "sha256": digest.hexdigest()})
+
+
+def _hash(digest: Any, parts: list[memoryview]) -> None:
+    for part in parts:
+        for at in range(0, len(part), BLOCK):
+            digest.update(part[at : at + BLOCK])
+
+
+def _line(record: dict[str, Any]) -> None:
+    _write((json.dumps(record) + "\n").encode())
+
+
+def _write(data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view[:BLOCK]) :]
+
+
 def send(request: dict[str, Any]) -> None:
     """``{"root": folder, "files": [name], "want": [index], "skip": [index, bytes, "raw" | "plain"]}`` -> the stream.
 
     ``skip`` tells how many of a file's sent bytes are there already: ``raw`` as counted in an earlier stream of the
     same plan, ``plain`` as the beginning of the file, which holds only where all of it is sent.
     """
-    root = Path(request["root"])
-    files = [Mapped(root / name) for name in request["files"]]
-    want = set(request["want"])
-    there, count, kind = request.get("skip") or (-1, 0, "raw")
-    plans: queue.Queue[list[Segment] | BaseException] = queue.Queue()
-    threading.Thread(target=_plan_all, args=(files, plans), daemon=True).start()
-    for index, file in enumerate(files):
-        segments = plans.get()
-        if isinstance(segments, BaseException):
-            raise segments
-        if index not in want:
-            continue
-        skip = count if index == there and (kind == "raw" or segments == [(0, file.size, -1, 0)]) else 0
-        frame = {"file": index, "size": file.size, "segments": segments, "skip": skip}
-        _write((json.dumps(frame) + "\n").encode())
-        digest = _send_own(file, segments, skip)
-        _write((json.dumps({"file": index, "sha256": digest}) + "\n").encode())
-
-
-def _send_own(file: Mapped, segments: list[Segment], skip: int) -> str:
-    """The bytes of the file's own segments, but for the first ``skip``; the sha256 is over all of them."""
-    digest = hashlib.sha256()
-    for offset, length, source, _ in segments:
-        if source >= 0:
-            continue
-        for at in range(offset, offset + length, BLOCK):
-            block = file.data[at : min(at + BLOCK, offset + length)]
-            if skip < len(block):
-                _write(block[skip:])
-            skip = max(0, skip - len(block))
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _plan_all(files: list[Mapped], plans: queue.Queue[list[Segment] | BaseException]) -> None:
-    """Compares while the first file is already on its way."""
-    holders: dict[str, list[int]] = {}
-    try:
-        for index in range(len(files)):
-            plans.put(plan(files, index, holders))
-    except BaseException as error:  # noqa: BLE001 - handed to the sender, which raises it
-        plans.put(error)
-
-
-def _write(data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(1, view) :]
+    Sender(request).run()
 
 
 if __name__ == "__main__":

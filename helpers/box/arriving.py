@@ -1,18 +1,16 @@
-"""One file of a folder's stream on its way: its own bytes are sent, the others are copied from files that are here."""
+"""One file of a folder's stream on its way: some of its bytes are sent, the others are those of files before it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.box.copying import copy_range
-from helpers.box.frames import Frame
-from helpers.box.hashing import local_hash
+from helpers.box.frames import Plan, Segment
 from helpers.box.listing import Entry, Listing
 from helpers.box.partial import Partial, local_problem
 from helpers.box.pulling import changed
@@ -22,89 +20,109 @@ if TYPE_CHECKING:
 
 
 class Arriving:
-    """Opened before its frame comes, so that what an earlier pull left of it can be named in the request.
+    """A file that is being put together.
+
+    A block that is sent for one file and belongs into seven more is written to all eight while it is in memory; what
+    had come before a plan was known is copied within the disk.
 
     Attributes:
-        index: its number in the listing. frame: the box's plan for it, once it has come.
-        digest: over its own bytes, as the box's is.
+        index: its number in the listing. plan: once it has come. digest: over its sent bytes, as the box's is.
     """
 
-    def __init__(self, box: Box, listing: Listing, entry: Entry, index: int, target: Path) -> None:
-        self.index, self.entry = index, entry
+    def __init__(self, box: Box, listing: Listing, index: int, target: Path) -> None:
+        self.index = index
+        self.entry: Entry = listing.entries[index]
         self._box, self._listing = box, listing
-        source = f"{box.user}@{box.host}:{box.port}:{listing.path(entry)}"
-        self.partial = Partial(target, source, entry.size, entry.mtime)
+        source = f"{box.user}@{box.host}:{box.port}:{listing.path(self.entry)}"
+        self.partial = Partial(target, source, self.entry.size, self.entry.mtime)
         self.digest = self.partial.digest
-        self.frame: Frame | None = None
-        self._own = 0
+        self.plan: Plan | None = None
+        self._sent = 0
         self._holes: deque[tuple[int, int]] = deque()
+        self._takers: list[tuple[Arriving, Segment]] = []
         self._copies: list[tuple[Future[None], int]] = []
 
     def have(self) -> tuple[int, str]:
         """How much is here, and counted how (see remote/sending.py)."""
-        return (self._own, "raw") if self.frame is not None else (self.partial.offset, "plain")
+        return (self._sent, "raw") if self.plan is not None else (self.partial.offset, "plain")
 
-    def begin(self, frame: Frame, pool: Executor, where: Callable[[int], Path]) -> int:
-        """Take the plan and start what can be copied; ``where`` tells where the bytes of an earlier file lie.
-
-        Returns:
-            bytes that need not travel.
-        """
-        if self.frame is not None:
-            if frame.segments != self.frame.segments or frame.skip != self._own:
+    def begin(self, plan: Plan) -> int:
+        """Take the plan; returns the bytes that need not travel."""
+        if plan.size != self.entry.size:
+            raise changed(self._box, self._listing.root, [f"{self.entry.name}: {plan.size} bytes"])
+        if self.plan is not None:
+            if plan.segments != self.plan.segments:
                 raise changed(self._box, self._listing.root, [f"{self.entry.name}: its tensors"])
             return 0
-        self.frame, self._own = frame, frame.skip
-        if frame.is_plain and frame.skip == self.partial.offset:
-            return frame.skip
-        self.partial.scatter()
-        self.digest = hashlib.sha256()
-        target = self.partial.file.fileno()
-        for segment in frame.segments:
-            if segment.source < 0:
-                self._holes.append((segment.offset, segment.length))
-                continue
-            source = os.open(where(segment.source), os.O_RDONLY)
-            copy = (source, segment.source_offset, target, segment.offset, segment.length)
-            self._copies.append((pool.submit(copy_range, *copy), source))
-        return frame.size - frame.own
+        self.plan, self._sent = plan, plan.skip
+        if not plan.is_plain or plan.skip != self.partial.offset:
+            self.partial.scatter()
+            self.digest = hashlib.sha256()
+            self._holes.extend((part.offset, part.length) for part in plan.segments if part.source < 0)
+        return plan.skip + plan.size - plan.own
+
+    def give(self, taker: Arriving, segment: Segment, pool: Executor) -> None:
+        """Have ``segment`` of ``taker`` filled from this file: from what is here at once, then as it comes."""
+        assert self.plan is not None
+        self._takers.append((taker, segment))
+        sent = self._sent
+        for part in self.plan.segments:
+            if part.source < 0 and sent > 0:
+                taker.copy(self.partial.part, part.offset, min(sent, part.length), segment, pool)
+                sent -= part.length
+
+    def copy(self, path: Path, start: int, length: int, segment: Segment, pool: Executor) -> None:
+        """Copy into ``segment`` what of it lies in ``length`` bytes at ``start`` of the file ``path``."""
+        first = max(start, segment.source_offset)
+        count = min(start + length, segment.source_offset + segment.length) - first
+        if count <= 0:
+            return
+        source, target = os.open(path, os.O_RDONLY), self.partial.file.fileno()
+        place = segment.offset + first - segment.source_offset
+        self._copies.append((pool.submit(copy_range, source, first, target, place, count), source))
 
     def write(self, piece: memoryview) -> None:
-        """Put ``piece``, the next of the file's own bytes, where it belongs."""
-        self._own += len(piece)
+        """Put ``piece``, the next of the sent bytes, where it belongs, here and in the files that share it."""
         if not self._holes:
+            offset = self.partial.offset
             self.partial.write(piece)
-            return
-        self.digest.update(piece)
-        while piece:
-            offset, length = self._holes.popleft()
-            count = min(len(piece), length)
-            self.partial.write_at(piece[:count], offset)
-            piece = piece[count:]
-            if count < length:
-                self._holes.appendleft((offset + count, length - count))
+            self._pass_on(piece, offset)
+        else:
+            self.digest.update(piece)
+            rest = piece
+            while rest:
+                offset, length = self._holes.popleft()
+                count = min(len(rest), length)
+                self.partial.write_at(rest[:count], offset)
+                self._pass_on(rest[:count], offset)
+                rest = rest[count:]
+                if count < length:
+                    self._holes.appendleft((offset + count, length - count))
+        self._sent += len(piece)
 
-    def finish(self, twin: str | None) -> str:
+    def _pass_on(self, piece: memoryview, offset: int) -> None:
+        for taker, segment in self._takers:
+            first = max(offset, segment.source_offset)
+            last = min(offset + len(piece), segment.source_offset + segment.length)
+            if first < last:
+                place = segment.offset + first - segment.source_offset
+                taker.partial.write_at(piece[first - offset : last - offset], place)
+
+    def finish(self) -> str | None:
         """Wait for the copies, and give the file its name.
 
-        Args:
-            twin: the sha256 of a file that this one is a copy of as a whole, where there is one.
-
         Returns:
-            the file's sha256.
+            the file's sha256, where it is known without reading it again: it travelled as a whole.
         """
+        assert self.plan is not None
         with self.partial:
             try:
                 for copy, _ in self._copies:
                     copy.result()
             except OSError as error:
                 raise local_problem(self.partial.target, error) from error
-            if not self._copies:
-                digest = self.digest.hexdigest()
-            else:
-                digest = twin if twin is not None else local_hash(self.partial.part)
             self.partial.finish(self.entry.mode)
-        return digest
+        return self.digest.hexdigest() if self.plan.is_plain else None
 
     def leave(self) -> None:
         """Give up: what can be gone on with later is kept, the rest is thrown away."""

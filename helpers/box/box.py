@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from helpers.box import files, hello
 from helpers.box.execution import Execution
@@ -19,6 +20,9 @@ from helpers.box.targets import Target, resolve
 from helpers.box.transfer import Transfer, pull, push
 from helpers.box.tunnel import Tunnel
 from helpers.errors import RemoteFailed
+
+if TYPE_CHECKING:
+    from helpers.box.facts import Facts
 
 
 def connect(target: str | Target = "lab", *, timeout: float = 15) -> Box:
@@ -211,13 +215,27 @@ class Box:
     def write_text(self, path: str, data: str, mode: int | None = None) -> None:
         self.write_bytes(path, data.encode("utf-8"), mode)
 
-    def pull(self, remote: str, local: Path | str, *, progress: bool = True, wait: bool | float = False) -> Transfer:
+    def pull(
+        self,
+        remote: str,
+        local: Path | str,
+        *,
+        progress: bool = True,
+        wait: bool | float = False,
+        digest: bool = False,
+    ) -> Transfer:
         """Fetch a file or a folder; see `helpers.box.transfer.pull`."""
-        return pull(self, remote, Path(local), progress=progress, wait=wait)
+        return pull(self, remote, Path(local), progress=progress, wait=wait, digest=digest)
 
     def push(self, local: Path | str, remote: str, *, progress: bool = True) -> Transfer:
         """Bring a file or a folder to the box; see `helpers.box.transfer.push`."""
         return push(self, Path(local), remote, progress=progress)
+
+    def facts(self, *, interpreter: str = "python3", folders: Sequence[str] = (), progress: bool = True) -> Facts:
+        """What the box is and what runs on it, asked in one trip or two; see `helpers.box.facts`."""
+        from helpers.box.facts import gather
+
+        return gather(self, interpreter=interpreter, folders=folders, progress=progress)[0]
 
     def tunnel(self, port: int, host: str = "127.0.0.1") -> Tunnel:
         """A local port, chosen free, that leads to ``host``:``port`` as seen from the box. A context manager."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from helpers.box.arriving import Arriving
 from helpers.box.execution import Execution
-from helpers.box.frames import BrokenStream, FrameReader
+from helpers.box.frames import BrokenStream, Data, End, FrameReader, Plan
 from helpers.box.hashing import local_hash, remote_hashes
 from helpers.box.listing import Listing
 from helpers.box.meter import Meter
-from helpers.box.pulling import Pulled, changed, pull_file, why
+from helpers.box.pulling import Pulled, pull_file, why
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
 from helpers.errors import RemoteFailed, WrongResult
@@ -93,8 +93,8 @@ class _Folder:
         self.done = done
         self.resumption = Resumption(meter)
         self.queue = deque(i for i, entry in enumerate(listing.entries) if entry.name not in done)
-        self.current: Arriving | None = None
-        self.pending: deque[Arriving] = deque()
+        self.arriving: dict[int, Arriving] = {}
+        self.sent: deque[Arriving] = deque()
         self.said = b""
 
     def pull(self) -> None:
@@ -116,12 +116,11 @@ class _Folder:
 
     def _stream(self) -> None:
         """Files as far as the link holds."""
-        first = self._file(self.queue[0])
         request = {
             "root": self.listing.root,
             "files": [entry.name for entry in self.listing.entries],
             "want": list(self.queue),
-            "skip": [self.queue[0], *first.have()],
+            "skip": [self.queue[0], *self._file(self.queue[0]).have()],
         }
         execution = Execution(
             self.box.session,
@@ -135,60 +134,70 @@ class _Folder:
             with contextlib.closing(execution.blocks()) as blocks:
                 reader = FrameReader(blocks)
                 while self.queue:
-                    file = self._file(self.queue[0])
-                    self._receive(reader, file)
-                    self.queue.popleft()
-                    self.current = None
-                    self.pending.append(file)
-                    self._settle(_OPEN_AT_ONCE)
+                    self._take(reader.record(), reader)
         finally:
             self.said = execution.stderr_tail
 
-    def _file(self, index: int) -> Arriving:
-        if self.current is None:
-            entry = self.listing.entries[index]
-            self.current = Arriving(self.box, self.listing, entry, index, self.target / entry.name)
-        return self.current
+    def _take(self, record: Plan | Data | End, reader: FrameReader) -> None:
+        if isinstance(record, Plan):
+            self._begin(record)
+            return
+        if record.file != self.queue[0] or (file := self.arriving[record.file]).plan is None:
+            raise BrokenStream(f"file {record.file} out of turn")
+        if isinstance(record, Data):
+            for piece in reader.take(record.count):
+                file.write(piece)
+                self.meter.sent_now(len(piece))
+                self.resumption.moved()
+        else:
+            self._check(file, record.sha256)
+            self.sent.append(self.arriving.pop(self.queue.popleft()))
+            self._settle(_OPEN_AT_ONCE)
 
-    def _receive(self, reader: FrameReader, file: Arriving) -> None:
-        frame = reader.frame()
-        if frame.file != file.index or frame.size != file.entry.size:
-            raise changed(self.box, self.listing.root, [f"{file.entry.name}: {frame.size} bytes"])
-        kept = file.begin(frame, self.pool, self._where)
-        self.meter.kept(kept)
-        for piece in reader.take(frame.own - frame.skip):
-            file.write(piece)
-            self.meter.sent_now(len(piece))
-            self.resumption.moved()
-        digest = reader.line().get("sha256")
+    def _file(self, index: int) -> Arriving:
+        if index not in self.arriving:
+            target = self.target / self.listing.entries[index].name
+            self.arriving[index] = Arriving(self.box, self.listing, index, target)
+        return self.arriving[index]
+
+    def _begin(self, plan: Plan) -> None:
+        file = self._file(plan.file)
+        fresh = file.plan is None
+        self.meter.kept(file.begin(plan))
+        for segment in plan.segments if fresh else ():
+            if segment.source < 0:
+                continue
+            source = self.arriving.get(segment.source)
+            if source is not None:
+                source.give(file, segment, self.pool)
+            else:
+                file.copy(self._where(segment.source), 0, 1 << 62, segment, self.pool)
+
+    def _where(self, index: int) -> Path:
+        """Where a file lies all of whose bytes are here."""
+        name = self.listing.entries[index].name
+        return self.target / name if name in self.done else self._sent(index).partial.part
+
+    def _sent(self, index: int) -> Arriving:
+        return next(file for file in self.sent if file.index == index)
+
+    def _check(self, file: Arriving, digest: str) -> None:
         if digest != file.digest.hexdigest():
             file.partial.discard()
             raise WrongResult(
                 "WB-PULL-HASH",
                 f"{self.box.name}:{self.listing.path(file.entry)} did not arrive as it is there: "
                 f"sha256 {file.digest.hexdigest()}",
-                expected=str(digest),
+                expected=digest,
                 next="pull it again; should it happen again, look at the disks: dmesg",
             )
 
     def _settle(self, most: int) -> None:
         """Give files their names, oldest first, until at most ``most`` are left open."""
-        while len(self.pending) > most:
-            file = self.pending[0]
-            twin = file.frame.is_copy_of() if file.frame is not None else -1
-            known = self.listing.entries[twin] if twin >= 0 else None
-            same = known is not None and known.size == file.entry.size
-            digest = file.finish(self.done[known.name].sha256 if known is not None and same else None)
-            self.done[file.entry.name] = Pulled(digest, "sha256")
-            self.pending.popleft()
-
-    def _where(self, index: int) -> Path:
-        """Where the bytes of file ``index`` lie now."""
-        entry = self.listing.entries[index]
-        if entry.name in self.done:
-            return self.target / entry.name
-        return next(file.partial.part for file in self.pending if file.index == index)
+        while len(self.sent) > most:
+            self.done[self.sent[0].entry.name] = Pulled(self.sent[0].finish(), "sha256")
+            self.sent.popleft()
 
     def close(self) -> None:
-        for file in (*self.pending, *([self.current] if self.current else [])):
+        for file in (*self.sent, *self.arriving.values()):
             file.leave()

@@ -1,4 +1,4 @@
-"""Reads the stream of ``remote/sending.py``: lines of JSON with bytes between them."""
+"""Reads the stream of ``remote/sending.py``: lines of JSON, some with bytes after them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BrokenStream(Exception):
 
 @dataclass(frozen=True)
 class Segment:
-    """``length`` bytes at ``offset``: sent in the stream (source -1), or copied from another file of the list."""
+    """``length`` bytes at ``offset``: sent in the stream (source -1), or the same as those of another file."""
 
     offset: int
     length: int
@@ -25,8 +25,8 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """One file of the stream; ``skip`` of its sent bytes were there already and do not come again."""
+class Plan:
+    """How one file is put together; ``skip`` of its sent bytes were there already and do not come again."""
 
     file: int
     size: int
@@ -35,55 +35,52 @@ class Frame:
 
     @property
     def own(self) -> int:
-        """Bytes that are sent, not copied."""
+        """Bytes that are sent, not taken from other files."""
         return sum(segment.length for segment in self.segments if segment.source < 0)
 
     @property
     def is_plain(self) -> bool:
         return self.own == self.size
 
-    def is_copy_of(self) -> int:
-        """The file that this one equals from its first byte to its last, or -1."""
-        one = self.segments[0] if len(self.segments) == 1 else Segment(0, -1, -1, 0)
-        return one.source if one.length == self.size and one.source_offset == 0 else -1
+
+@dataclass(frozen=True)
+class Data:
+    """``count`` bytes of a file follow in the stream; `FrameReader.take` gives them."""
+
+    file: int
+    count: int
+
+
+@dataclass(frozen=True)
+class End:
+    """All of a file has been sent; sha256 is over its sent bytes."""
+
+    file: int
+    sha256: str
 
 
 class FrameReader:
-    """Takes lines and counted bytes from an iterator of blocks."""
+    """Takes records and counted bytes from an iterator of blocks."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
         self._rest = memoryview(b"")
 
-    def _more(self) -> memoryview:
-        block = next(self._blocks, None)
-        if block is None:
-            raise BrokenStream("the stream ended early")
-        return memoryview(block)
+    def record(self) -> Plan | Data | End:
+        """The next record.
 
-    def line(self) -> dict[str, Any]:
-        """The next line, as the JSON object that it holds."""
-        line = bytearray()
-        while True:
-            head, newline, _ = bytes(self._rest[:65536]).partition(b"\n")
-            line += head
-            if newline:
-                self._rest = self._rest[len(head) + 1 :]
-                break
-            self._rest = self._rest[len(head) :] or self._more()
-            if len(line) > _LONGEST_LINE:
-                raise BrokenStream("a line without an end")
+        Raises:
+            BrokenStream: the stream ended, or holds something else.
+        """
+        line = self._line()
         try:
-            answer: dict[str, Any] = json.loads(line)
-        except ValueError as error:
-            raise BrokenStream(f"no JSON: {bytes(line[:80])!r}") from error
-        return answer
-
-    def frame(self) -> Frame:
-        """The next file's frame."""
-        raw = self.line()
-        segments = tuple(Segment(*item) for item in raw["segments"])
-        return Frame(raw["file"], raw["size"], segments, raw["skip"])
+            raw: dict[str, Any] = json.loads(line)
+            if "plan" in raw:
+                segments = tuple(Segment(*item) for item in raw["segments"])
+                return Plan(raw["plan"], raw["size"], segments, raw["skip"])
+            return Data(raw["data"], raw["bytes"]) if "data" in raw else End(raw["end"], raw["sha256"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BrokenStream(f"no record: {line[:80]!r}") from error
 
     def take(self, count: int) -> Iterator[memoryview]:
         """Exactly ``count`` bytes, in pieces as they come."""
@@ -93,3 +90,23 @@ class FrameReader:
             piece, self._rest = self._rest[:count], self._rest[count:]
             count -= len(piece)
             yield piece
+
+    def _line(self) -> bytes:
+        line = bytearray()
+        while True:
+            head, newline, _ = bytes(self._rest[:4096]).partition(b"\n")
+            line += head
+            if newline:
+                self._rest = self._rest[len(head) + 1 :]
+                return bytes(line)
+            self._rest = self._rest[len(head) :]
+            if not len(self._rest):
+                self._rest = self._more()
+            if len(line) > _LONGEST_LINE:
+                raise BrokenStream("a line without an end")
+
+    def _more(self) -> memoryview:
+        block = next(self._blocks, None)
+        if block is None:
+            raise BrokenStream("the stream ended early")
+        return memoryview(block)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 MASK = "***"
-_SECRET_NAME = r"[A-Za-z0-9_.-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|credential)s?"
+# Tokens in the plural are counts of text: --max-total-tokens, --speculative-num-draft-tokens.
+_SECRET_NAME = r"[A-Za-z0-9_.-]*(?:token|(?:secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|credential)s?)"
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s'\"&;,]+)"
 _RULES = [
     # Authorization: Bearer abc / Basic abc, with any of : and = between.

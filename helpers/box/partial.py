@@ -88,10 +88,15 @@ class Partial:
         self.offset += len(block)
 
     def scatter(self) -> None:
-        """Begin anew, in no order (`write_at`): such a file cannot be gone on with later."""
+        """Begin anew, in no order (`write_at`): such a file cannot be gone on with later. Takes the room at once."""
         self.note.unlink(missing_ok=True)
-        self.file.truncate(0)
         self.offset = 0
+        try:
+            self.file.truncate(0)
+            if self.size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self.file.fileno(), 0, self.size)
+        except OSError as error:
+            raise local_problem(self.target, error) from error
 
     def write_at(self, block: memoryview, offset: int) -> None:
         """Put ``block`` at ``offset``. Raises: as `write`."""

@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pulled:
-    """One file that is now here: its sha256, and whether the box confirmed that (``sha256``) or its ``size`` only."""
+    """One file that is now here.
 
-    sha256: str
+    Attributes:
+        sha256: None where it was put together from parts that were checked one by one.
+        verified: whether the box confirmed every byte by ``sha256``, or the ``size`` only.
+    """
+
+    sha256: str | None
     verified: str
 
 

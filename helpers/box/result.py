@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -42,18 +43,19 @@ class CommandResult:
         del record["stdout"], record["stderr"]
         record["command"] = mask(printable(self.command))
         # Masked as a whole line first: a secret may be an argument of its own, after the option that names it.
-        record["argv"] = [mask(printable(item)) for item in _masked_pairs(self.argv)]
+        record["argv"] = [printable(item) for item in masked_words(self.argv)]
         record["seconds"] = round(self.seconds, 3)
         return record
 
 
-def _masked_pairs(argv: tuple[str, ...]) -> list[str]:
+def masked_words(argv: Sequence[str]) -> tuple[str, ...]:
+    """The arguments, with the values of options that name a secret (``--api-key``) masked."""
     result: list[str] = []
     for item in argv:
         before = result[-1] if result else ""
         pair = mask(f"{before} x{len(item)}") if before.startswith("-") else ""
         result.append("***" if pair.endswith("***") else item)
-    return result
+    return tuple(mask(item) for item in result)
 
 
 def printable(text: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.box.folders import pull_folder
+from helpers.box.hashing import local_hash
 from helpers.box.listing import Listing, changes, list_files
 from helpers.box.meter import Meter
 from helpers.box.partial import check_space
@@ -32,7 +33,8 @@ class Transfer:
         files, bytes: what is in place now. sent: bytes that travelled in this call.
         not_sent: bytes that did not have to: kept from a broken transfer, there already, or equal to others.
         resumed: connections that were lost and made anew. seconds: wall-clock time.
-        sha256: of the file; for a folder, of the lines ``<sha256>  <path>`` in the order of the paths.
+        sha256: of the file; for a folder, of the lines ``<sha256>  <path>`` in the order of the paths. None for a
+            folder where it was not asked for (``digest``) and files were put together from parts checked one by one.
         verified: ``sha256`` where the box confirmed every byte, ``size`` where it has no shell to ask.
         skipped: what is no file: sockets, pipes, links that lead nowhere.
     """
@@ -45,7 +47,7 @@ class Transfer:
     not_sent: int
     resumed: int
     seconds: float
-    sha256: str
+    sha256: str | None
     verified: str
     skipped: tuple[str, ...] = ()
 
@@ -53,7 +55,9 @@ class Transfer:
         return asdict(self)
 
 
-def pull(box: Box, remote: str, local: Path, *, progress: bool = True, wait: bool | float = False) -> Transfer:
+def pull(
+    box: Box, remote: str, local: Path, *, progress: bool = True, wait: bool | float = False, digest: bool = False
+) -> Transfer:
     """Fetch a file, or the files below a folder.
 
     Each file arrives under a temporary name, is checked by size and sha256 against the box, and then takes its place
@@ -67,6 +71,8 @@ def pull(box: Box, remote: str, local: Path, *, progress: bool = True, wait: boo
         progress: say on stderr what takes long.
         wait: rather than refuse a file that still grows, wait until it does not, at most this many seconds
             (True: an hour).
+        digest: for a folder, also the sha256 over all its files. Every byte is checked without it; it costs reading
+            again the files whose tensors did not travel.
 
     Raises:
         RemoteFailed: WB-FILE-MISSING, WB-FILE-READ, WB-PULL-GROWING, WB-PULL-CHANGED. WrongResult: WB-PULL-HASH.
@@ -85,7 +91,8 @@ def pull(box: Box, remote: str, local: Path, *, progress: bool = True, wait: boo
             done = {"": pull_file(box, listing, listing.entries[0], target, meter)}
         if listing.is_folder and (differences := changes(listing, list_files(box, full))):
             raise changed(box, full, differences)
-    return _account(listing, str(target), done, meter, time.monotonic() - started)
+    whole = _digest(listing, target, done, digest)
+    return _account(listing, str(target), done, meter, time.monotonic() - started, whole)
 
 
 def push(box: Box, local: Path, remote: str, *, progress: bool = True) -> Transfer:
@@ -174,12 +181,21 @@ def _settled(box: Box, full: str, meter: Meter, patience: float) -> Listing:
     return listing
 
 
-def _account(listing: Listing, local: str, done: dict[str, Pulled], meter: Meter, seconds: float) -> Transfer:
-    if listing.is_folder:
-        lines = "".join(f"{done[entry.name].sha256}  {entry.name}\n" for entry in listing.entries)
-        digest = hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
-    else:
-        digest = done[""].sha256
+def _digest(listing: Listing, target: Path, done: dict[str, Pulled], wanted: bool) -> str | None:
+    if not listing.is_folder:
+        return done[""].sha256
+    hashes = {name: pulled.sha256 for name, pulled in done.items()}
+    if wanted:
+        hashes = {name: known or local_hash(target / name) for name, known in hashes.items()}
+    if None in hashes.values():
+        return None
+    lines = "".join(f"{hashes[entry.name]}  {entry.name}\n" for entry in listing.entries)
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _account(
+    listing: Listing, local: str, done: dict[str, Pulled], meter: Meter, seconds: float, digest: str | None
+) -> Transfer:
     return Transfer(
         remote=listing.root,
         local=local,

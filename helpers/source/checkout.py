@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 # The version is read from the package's own files (a checkout on PYTHONPATH has no metadata, or another one's), else
 # from the metadata that lie beside it. A namespace package (a folder that happens to be called sglang) is none.
-_ASK = """
+# Arguments are put before the search path.
+ASK = """
 import ast, importlib.metadata, importlib.util, json, os, sys
-sys.path = [path for path in sys.path if path]
+sys.path = sys.argv[1:] + [path for path in sys.path if path]
 answer = {"python": sys.executable, "python_version": sys.version.split()[0], "package": None, "version": None}
 spec = importlib.util.find_spec("sglang")
 if spec is not None and spec.origin:
@@ -72,7 +73,7 @@ def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | No
     Raises:
         RemoteFailed: WB-SOURCE-NO-PYTHON, WB-SOURCE-NO-SGLANG.
     """
-    result = box.run([python, "-c", _ASK], env=env, check=False, idempotent=True)
+    result = box.run([python, "-c", ASK], env=env, check=False, idempotent=True)
     if not result.ok:
         raise RemoteFailed(
             "WB-SOURCE-NO-PYTHON",

@@ -8,7 +8,7 @@ from typing import Any
 from helpers.errors import UsageError
 from helpers.source.setter import SourceTree
 from helpers.source.wheels import fetch_wheel
-from helpers.wiring.boundaries import SPECFORGE_HF, VLLM, SourceConvention
+from helpers.wiring.boundaries import SPECFORGE_HF, VLLM, read_convention
 
 RELEASES = ("sglang==0.5.9", "sglang==0.5.10", "sglang==0.5.23")
 
@@ -59,8 +59,8 @@ def same_taps(
 def of_source(
     name: str, tree: SourceTree, boundaries: Sequence[int], num_layers: int, model: str, architecture: str | None
 ) -> dict[str, Any]:
-    rule = SourceConvention(tree, model, name, architecture)
     try:
+        rule = read_convention(tree, model, name, architecture)
         return entry(name, rule.ids(boundaries, num_layers), rule.source)
     except UsageError as error:
         return entry(name, None, "", f"{error.code}: {error.message}")

@@ -1,4 +1,4 @@
-"""An oracle for `workbook boundaries`: the engine's own setter and forward pass, cut out of a wheel and really executed.
+"""An oracle for `workbook boundaries`: the engine's own setter and forward pass, cut out of a wheel and executed.
 
 The two functions run on stand-ins: a module whose layers count boundaries instead of computing, and tensors that know
 which boundary they are. Nothing of it shares code with the reader under test.
@@ -37,6 +37,7 @@ LANGUAGE_MODELS = {
     "kimi_k25": ("deepseek_v2", "DeepseekV2ForCausalLM"),
     "mllama4": ("llama", "LlamaForCausalLM"),
 }
+
 
 class Anything:
     """Stands in for all that has no bearing: can be called, entered, added to, and counts as false."""
@@ -295,11 +296,24 @@ def once(wheel: Wheel, stem: str, ids: list[int] | None, layers: int) -> tuple[l
     embed = lambda *_: Tensor(0)  # noqa: E731
     norm = lambda *given: (Anything(), Anything()) if len(given) > 1 else Anything()  # noqa: E731
     inner = Module(
-        layers=made, start_layer=0, end_layer=layers, layers_to_capture=[], pp_group=last, config=config, norm=norm,
-        embed_tokens=embed, word_embeddings=embed, capture_embedding_for_eagle3=False, first_k_dense_replace=1,
-        get_input_embeddings=lambda *a: embed() if a else embed, next_full_attention_layer_id={},
-        _dsa_forward_uses_topk=lambda: False, _prepare_aux_hidden_state=lambda tensor: tensor, llama_4_scaling_config=None, flashinfer_mnnvl_cutedsl_fusion=None,
-    )  # fmt: skip
+        layers=made,
+        layers_to_capture=[],
+        start_layer=0,
+        end_layer=layers,
+        config=config,
+        pp_group=last,
+        norm=norm,
+        embed_tokens=embed,
+        word_embeddings=embed,
+        get_input_embeddings=lambda *given: embed() if given else embed,
+        capture_embedding_for_eagle3=False,
+        first_k_dense_replace=1,
+        next_full_attention_layer_id={},
+        llama_4_scaling_config=None,
+        flashinfer_mnnvl_cutedsl_fusion=None,
+        _dsa_forward_uses_topk=lambda: False,
+        _prepare_aux_hidden_state=lambda tensor: tensor,
+    )
     nested = wheel.function(where, cls, SETTER)
     if nested is not None:
         setattr(inner, SETTER, types.MethodType(nested, inner))

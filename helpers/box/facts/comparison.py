@@ -1,115 +1,186 @@
-"""Laptop and box side by side, with what matters when tensors of the one are compared on the other."""
+"""Laptop against box: what differs, and what of it matters when tensors of the one are compared on the other. Pure."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Literal
 
-from helpers.box.facts import python
-from helpers.box.facts.fact import Model
-from helpers.box.facts.python import DTYPES, Python
+from helpers.box.facts.answer import Fact
+from helpers.box.facts.gpus import Gpus
+from helpers.box.facts.python import Python
 
-Verdict = Literal["same", "differs", "matters", "missing"]
+State = Literal["match", "differs", "critical"]
+OLDEST = (3, 9)  # what the workbook's own programs on the box need
+_FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn_x2")
+_SAVED = ("BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F4")
 
 
-class Row(Model):
-    """One line of the table. ``matters``: it can change what a comparison of tensors says, and ``why`` tells how."""
+class Row(Fact):
+    """One thing on both sides; None where it is not there, or not known.
 
-    what: str
+    Attributes:
+        state: critical where a comparison would fail or mislead until something is done about it.
+        why: what the difference does to a comparison of tensors.
+    """
+
+    name: str
     laptop: str | None
     box: str | None
-    verdict: Verdict
-    why: str = ""
+    state: State
+    why: str
 
 
-class Comparison(Model):
-    rows: tuple[Row, ...]
-
-    @property
-    def matters(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.verdict == "matters")
-
-
-def laptop() -> Python:
-    """This interpreter, asked as the box's is."""
-    result = subprocess.run(python.command(sys.executable), capture_output=True, text=True, check=True, timeout=120)
-    return python.parse(result.stdout)
-
-
-def _release(version: str) -> list[int]:
-    """``2.13.0+cpu`` -> [2, 13, 0]; what is no number counts as 0."""
-    parts = version.partition("+")[0].split(".")
-    return [int("".join(sign for sign in part if sign.isdigit()) or 0) for part in parts]
-
-
-def _other_minor(here: str, there: str) -> bool:
-    return _release(here)[:2] != _release(there)[:2]
-
-
-def _other(here: str, there: str) -> bool:
-    return here != there
-
-
-def _before_float8(here: str, there: str) -> bool:
-    return min(_release(here), _release(there)) < [0, 4]
-
-
-# What, when a difference matters, and why. torch's rounding differs between releases, so equality is no criterion then.
-_RULES: tuple[tuple[str, Callable[[str, str], bool], str], ...] = (
-    ("torch", _other_minor, "rounding differs between releases: judge by cosine, not by equality"),
-    ("transformers", _other_minor, "chat templates and tokenizers change between releases: tokens may differ"),
-    ("tokenizers", _other_minor, "the same text may become other tokens"),
-    ("safetensors", _before_float8, "a reader before 0.4 knows no float8: such captures cannot be opened"),
-    ("sglang", _other, "layer ids mean other boundaries in another release: say --engine for the box's"),
-)
-
-
-def compare(here: Python, there: Python, engine_version: str | None = None) -> Comparison:
+def compare(
+    laptop: Python, box: Python | None, *, gpus: Gpus | None = None, engine: str | None = None
+) -> tuple[Row, ...]:
     """The table.
 
     Args:
-        here, there: the interpreters of laptop and box.
-        engine_version: of the SGLang that the box's server imports, where one runs; it counts before the package's.
+        box: the interpreter that serves there; None where none could be asked.
+        gpus: of the box. engine: version of the SGLang that is imported there, by its checkout.
     """
-    rows = [_row("python", here.version, there.version)]
-    for name, matters, why in _RULES:
-        on_box = there.packages.get(name)
-        rows.append(
-            _row(
-                name, here.packages.get(name), (engine_version or on_box) if name == "sglang" else on_box, matters, why
-            )
-        )
-    rows.append(_row("torch's CUDA", here.cuda, there.cuda))
-    rows += [_dtype(name, here, there) for name in DTYPES]
-    return Comparison(rows=tuple(rows))
+    if box is None:
+        why = "no interpreter of the box could be asked: name the server's own with --python"
+        return (Row(name="python", laptop=laptop.version, box=None, state="critical", why=why),)
+    rows = [_python(laptop, box), _machine(laptop, box), _torch(laptop, box), _calculates(laptop, box, gpus)]
+    if laptop.packages.get("torch") and box.packages.get("torch"):
+        rows.append(_dtypes("dtypes", laptop.torch_dtypes, box.torch_dtypes, _FLOATS, "torch"))
+    rows.append(_safetensors(laptop, box))
+    if laptop.packages.get("safetensors") and box.packages.get("safetensors"):
+        saved = _dtypes("dtypes in files", laptop.safetensors_dtypes, box.safetensors_dtypes, _SAVED, "safetensors")
+        rows.append(saved)
+    rows += [_numpy(laptop, box), _transformers(laptop, box), _sglang(laptop, engine)]
+    return tuple(rows)
 
 
-def _row(
-    what: str,
-    here: str | None,
-    there: str | None,
-    matters: Callable[[str, str], bool] = lambda here, there: False,
-    why: str = "",
-) -> Row:
-    if here == there:
-        return Row(what=what, laptop=here, box=there, verdict="same")
-    if here is None or there is None:
-        return Row(what=what, laptop=here, box=there, verdict="missing")
-    if matters(here, there):
-        return Row(what=what, laptop=here, box=there, verdict="matters", why=why)
-    return Row(what=what, laptop=here, box=there, verdict="differs")
-
-
-def _dtype(name: str, here: Python, there: Python) -> Row:
-    mine, theirs = (None if side.dtypes is None else name in side.dtypes for side in (here, there))
-    words = {None: None, True: "yes", False: "no"}
-    if mine == theirs:
-        verdict: Verdict = "same"
-        why = ""
-    elif theirs and mine is False:
-        verdict, why = "matters", "captures of this dtype cannot be read here: update torch on the laptop"
+def _python(laptop: Python, box: Python) -> Row:
+    here, there = laptop.version, box.version
+    if _release(there) < OLDEST:
+        state: State = "critical"
+        why = f"the workbook's own programs on the box need Python {'.'.join(map(str, OLDEST))}: --python names another"
     else:
-        verdict, why = ("missing" if mine is None or theirs is None else "differs"), ""
-    return Row(what=f"torch.{name}", laptop=words[mine], box=words[theirs], verdict=verdict, why=why)
+        state = "match" if _release(here) == _release(there) else "differs"
+        why = "no influence on safetensors; a .pt dump of Python objects may need the version that wrote it"
+    return Row(name="python", laptop=here, box=there, state=state, why=why)
+
+
+def _machine(laptop: Python, box: Python) -> Row:
+    same_order = laptop.byteorder == box.byteorder
+    state: State = "critical" if not same_order else "match" if laptop.machine == box.machine else "differs"
+    why = (
+        "CPU kernels of another architecture add in another order: compare by cosine, not bits"
+        if same_order
+        else "numbers are stored backwards on one side: raw buffers do not read alike"
+    )
+    return Row(name="machine", laptop=laptop.machine, box=box.machine, state=state, why=why)
+
+
+def _torch(laptop: Python, box: Python) -> Row:
+    here, there = laptop.packages.get("torch"), box.packages.get("torch")
+    state: State = "differs"
+    if there is None:
+        state, why = "critical", "this interpreter of the box reads and writes no tensors: --python names the server's"
+    elif here is None:
+        state, why = "critical", "no tensor can be read here: make setup"
+    elif here == there:
+        state, why = "match", "the same kernels on the same kind of device; equal bits only on the same device"
+    elif here.partition("+")[0] == there.partition("+")[0]:
+        why = "the same release built for another device: kernels add in another order: compare by cosine, not bits"
+    else:
+        why = "kernels add in another order: compare by cosine, not bits"
+    return Row(name="torch", laptop=here, box=there, state=state, why=why)
+
+
+def _calculates(laptop: Python, box: Python, gpus: Gpus | None) -> Row:
+    here = _device(laptop)
+    there = _device(box)
+    why = "the same arithmetic, as far as torch's kernels are the same"
+    state: State = "match"
+    if gpus is not None and gpus.gpus:
+        first = gpus.gpus[0]
+        kinds = [kind for kind in ("bfloat16", "float8", "float4") if first.calculates(kind)]
+        there = f"{len(gpus.gpus)} x {first.name}"
+        there += f" (sm_{first.compute_capability.replace('.', '')})" if first.compute_capability else ""
+        there += ": " + ", ".join(kinds) if kinds else ""
+    if here != there:
+        state = "differs"
+        why = "tensor cores round and add otherwise: take references in float32, compare by cosine and by norms"
+    return Row(name="calculates on", laptop=here, box=there, state=state, why=why)
+
+
+def _device(python: Python) -> str:
+    built = f"CUDA {python.torch_cuda}" if python.torch_cuda else f"ROCm {python.torch_hip}" if python.torch_hip else ""
+    return f"torch for {built}" if built else "CPU"
+
+
+def _dtypes(
+    name: str, laptop: Iterable[str] | None, box: Iterable[str] | None, kinds: Iterable[str], package: str
+) -> Row:
+    here = None if laptop is None else {kind for kind in kinds if kind in set(laptop)}
+    there = None if box is None else {kind for kind in kinds if kind in set(box)}
+    state: State = "match"
+    why = "what is stored there can be opened here"
+    if here is None or there is None:
+        state, why = "differs", f"{package} of one side does not say which it has: try before a long capture"
+    elif there - here:
+        missing = ", ".join(kind for kind in kinds if kind in there - here)
+        state, why = "critical", f"tensors of the box in {missing} cannot be opened here: a newer {package} here"
+    elif here - there:
+        state, why = "differs", "the box lacks some: its captures hold none of them, and files from here may not open"
+    return Row(name=name, laptop=_listed(here, kinds), box=_listed(there, kinds), state=state, why=why)
+
+
+def _listed(had: set[str] | None, kinds: Iterable[str]) -> str | None:
+    return None if had is None else ", ".join(kind for kind in kinds if kind in had) or "none"
+
+
+def _safetensors(laptop: Python, box: Python) -> Row:
+    here, there = laptop.packages.get("safetensors"), box.packages.get("safetensors")
+    state: State = "match" if here == there else "differs"
+    why = "the file format is the same in all versions: a header and the bytes; only the dtypes that it knows differ"
+    if there is None:
+        state, why = "critical", "the capture hook writes with it: install it into the server's environment"
+    elif here is None:
+        state, why = "critical", "no capture can be read here: make setup"
+    return Row(name="safetensors", laptop=here, box=there, state=state, why=why)
+
+
+def _numpy(laptop: Python, box: Python) -> Row:
+    here, there = laptop.packages.get("numpy"), box.packages.get("numpy")
+    return Row(
+        name="numpy",
+        laptop=here,
+        box=there,
+        state="match" if here == there else "differs",
+        why="neither side takes tensors through numpy: it knows no bfloat16",
+    )
+
+
+def _transformers(laptop: Python, box: Python) -> Row:
+    here, there = laptop.packages.get("transformers"), box.packages.get("transformers")
+    return Row(
+        name="transformers",
+        laptop=here,
+        box=there,
+        state="match" if here == there else "differs",
+        why="tokenizer and chat template may give other token ids: compare the ids first, or replay a dump's own",
+    )
+
+
+def _sglang(laptop: Python, engine: str | None) -> Row:
+    here = laptop.packages.get("sglang")
+    state: State = "match"
+    why = "layer ids mean the same boundaries on both sides"
+    if engine is None:
+        state, why = "differs", "the box's interpreter imports none: --python names the server's"
+    elif here is None:
+        state, why = "differs", "none is needed here: what layer ids mean is read from the box's own checkout"
+    elif here != engine:
+        state = "critical"
+        why = "the same layer ids can mean other boundaries (0.5.9 adds one, 0.5.23 does not): read the box's source"
+    return Row(name="sglang", laptop=here, box=engine, state=state, why=why)
+
+
+def _release(version: str) -> tuple[int, int]:
+    major, minor = [*version.split("."), "0"][:2]
+    return int(major), int(minor) if minor.isdigit() else 0

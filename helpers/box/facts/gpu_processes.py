@@ -1,62 +1,84 @@
-"""Processes that hold GPU memory, and whose they are."""
+"""Who holds GPU memory, by nvidia-smi."""
 
 from __future__ import annotations
 
-from helpers.box.facts.fact import Fact, Model, section, sections, shell, unreadable
+from collections.abc import Mapping
 
-# The name comes last: it may hold commas.
-COMMAND = shell(r"""
-out=$(nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory,process_name --format=csv,noheader,nounits 2>&1); s=$?
-printf '== apps\n%s\n== exit %s\n== owners\n' "$out" $s
-pids=$(printf '%s\n' "$out" | awk -F', *' '$2 ~ /^[0-9]+$/ { printf "%s%s", c, $2; c = "," }')
-if [ -n "$pids" ]; then ps -o pid= -o user:32= -p "$pids"; fi
-exit 0
-""")
+from helpers.box.facts import smi
+from helpers.box.facts.answer import Absent, Answer, Fact, Question, unreadable
+from helpers.box.facts.servers import Process
+from helpers.box.result import masked_words
+
+FACT = "gpu_processes"
+QUESTION = Question(
+    FACT,
+    (("nvidia-smi", "--query-compute-apps=gpu_uuid,pid,used_memory,process_name", "--format=csv"),),
+    timeout=40.0,
+)
 
 
-class GpuProcess(Model):
-    """One process on one GPU. memory in MiB, None where the driver does not tell; user None where it has ended."""
+class Holder(Fact):
+    """A process on one GPU.
 
-    gpu_uuid: str
+    Attributes:
+        pid: as the driver counts: the box's own, which in a container may be nobody's or another process's.
+        name: as nvidia-smi tells it; None where it may not (``[Not Found]``).
+        gpu_uuid: of the GPU, or of the MIG instance. memory: MiB, None where it is not told.
+        gpu: the index of that GPU. user, command: of the box's process with that pid, if it has a GPU open.
+    """
+
     pid: int
-    memory: int | None
-    name: str
-    user: str | None
+    name: str | None = None
+    gpu_uuid: str | None = None
+    memory: int | None = None
+    gpu: int | None = None
+    user: str | None = None
+    command: str | None = None
 
 
-class GpuProcesses(Model):
-    processes: tuple[GpuProcess, ...]
-    problem: str | None
+class GpuProcesses(Fact):
+    """All of them; none where the GPUs are free, or where a container is shown none."""
+
+    processes: tuple[Holder, ...] = ()
+
+    def described(self, owners: Mapping[int, Process], indices: Mapping[str | None, int]) -> GpuProcesses:
+        """The same with the GPUs' indices, and with users and commands.
+
+        Args:
+            owners: processes of the box by pid. One that has no GPU open only happens to have the driver's number.
+            indices: of GPUs and MIG instances, by uuid.
+        """
+        processes = []
+        for holder in self.processes:
+            owner = owners.get(holder.pid)
+            about: dict[str, object] = {"gpu": indices.get(holder.gpu_uuid)}
+            if owner is not None and owner.nvidia is not False:
+                words = masked_words(owner.argv)
+                about |= {"user": owner.user, "command": " ".join(words)[:200] or owner.name}
+            processes.append(holder.model_copy(update=about))
+        return GpuProcesses(processes=tuple(processes))
 
 
-def parse(text: str) -> GpuProcesses:
-    """From what `COMMAND` printed.
+def parse(answer: Answer) -> GpuProcesses | Absent:
+    """Read the table.
 
     Raises:
-        RemoteFailed: WB-FACT-UNREADABLE with the line.
+        RemoteFailed: as with the GPUs themselves.
     """
-    found = sections("gpu_processes", text)
-    apps, status = section("gpu_processes", found, "apps"), section("gpu_processes", found, "exit").rest
-    if status != "0":
-        return GpuProcesses(processes=(), problem=" ".join(apps.text.split()) or f"exit status {status}")
-    owners = {}
-    for number, line in section("gpu_processes", found, "owners").lines:
-        fields = line.split()
-        if len(fields) != 2 or not fields[0].isdigit():
-            raise unreadable("gpu_processes", number, line, "a process id and a user")
-        owners[int(fields[0])] = fields[1]
-    processes = []
-    for number, line in apps.lines:
-        # "No running processes found" is what some drivers print instead of nothing.
-        if not line.strip() or line.lower().startswith("no running"):
-            continue
-        fields = [field.strip() for field in line.split(",", 3)]
-        if len(fields) != 4 or not fields[1].isdigit():
-            raise unreadable("gpu_processes", number, line, "gpu_uuid, pid, used_memory, process_name")
-        memory = int(fields[2]) if fields[2].isdigit() else None
-        pid = int(fields[1])
-        processes.append(GpuProcess(gpu_uuid=fields[0], pid=pid, memory=memory, name=fields[3], user=owners.get(pid)))
-    return GpuProcesses(processes=tuple(processes), problem=None)
+    absent = smi.refused(FACT, answer)
+    if absent is not None:
+        return absent
+    rows, _ = smi.table(FACT, answer, ("pid",), last="process_name")
+    return GpuProcesses(processes=tuple(_holder(answer, row) for row in rows))
 
 
-FACT = Fact("gpu_processes", COMMAND, parse)
+def _holder(answer: Answer, row: smi.Row) -> Holder:
+    pid = smi.whole(FACT, answer, row, "pid")
+    if pid is None:
+        raise unreadable(FACT, answer, row.number, "a process id")
+    return Holder(
+        pid=pid,
+        name=smi.text(row.cells.get("process_name")),
+        gpu_uuid=smi.text(row.cells.get("gpu_uuid")),
+        memory=smi.whole(FACT, answer, row, "used_gpu_memory"),
+    )

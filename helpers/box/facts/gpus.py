@@ -1,155 +1,116 @@
-"""GPUs as nvidia-smi tells: memory, load, MIG slices, and what is wrong with them."""
+"""The box's GPUs, by nvidia-smi."""
 
 from __future__ import annotations
 
 import re
 
-from helpers.box.facts.fact import Fact, Model, section, sections, shell, unreadable
+from helpers.box.facts import smi
+from helpers.box.facts.answer import Absent, Answer, Fact, Question, unreadable
 
-FIELDS = (
-    "index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total", "memory.used", "utilization.gpu",
-    "temperature.gpu", "power.draw", "mig.mode.current", "compute_cap",
-)  # fmt: skip
-# Old drivers refuse a whole query for one field that they do not know.
-_OLD = 10
-COMMAND = shell(rf"""
-q() {{ nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits 2>&1; }}
-out=$(q {",".join(FIELDS)}); s=$?
-case $out in *"not a valid field"*) out=$(q {",".join(FIELDS[:_OLD])}); s=$?;; esac
-printf '== query\n%s\n== exit %s\n== list\n' "$out" $s
-if [ $s = 0 ]; then nvidia-smi -L 2>&1; fi
-echo '== cuda'
-if [ $s = 0 ]; then nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9.]*\).*/\1/p' | head -n 1; fi
-""")
-
-_SICK = re.compile(r"unknown error|err!|requires reset|is lost|gpu access blocked", re.I)
-_NOT_KNOWN = re.compile(r"\[.*\]|N/A|ERR!|", re.I)
-_GPU = re.compile(r"GPU (\d+): .*\(UUID: (GPU-[0-9a-fA-F-]+)\)")
-_MIG = re.compile(r"\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)]+)\)")
+FACT = "gpus"
+_FIELDS = (
+    "index,name,uuid,pci.bus_id,driver_version,memory.total,memory.used,memory.free,utilization.gpu,temperature.gpu,"
+    "power.draw,mig.mode.current,ecc.errors.uncorrected.volatile.total"
+)
+# Drivers before 510 do not know compute_cap, and refuse the whole query for one field.
+QUESTION = Question(
+    FACT,
+    tuple(("nvidia-smi", f"--query-gpu={fields}", "--format=csv") for fields in (f"{_FIELDS},compute_cap", _FIELDS)),
+    timeout=40.0,  # eight GPUs without persistence mode are woken one by one
+)
+# The first compute capability whose tensor cores calculate in the type.
+_SINCE = {"bfloat16": (8, 0), "float8": (8, 9), "float4": (10, 0)}
 
 
-class MigSlice(Model):
-    """One MIG device: its profile (``3g.40gb``), number within the GPU, and UUID."""
+class Gpu(Fact):
+    """One GPU. None is what nvidia-smi does not tell (``[N/A]``): memory on unified-memory parts, use under MIG.
 
-    profile: str
-    device: int
-    uuid: str
-
-
-class Gpu(Model):
-    """One GPU. Memory in MiB, load in percent, temperature in degrees C, power in W; None where nothing is told."""
+    Attributes:
+        memory_*: MiB. utilization: percent. temperature: °C. power: W.
+        mig: whether it is cut into MIG instances.
+        uncorrected: ECC errors since the driver was loaded that could not be corrected: numbers may be wrong.
+        compute_capability: such as ``9.0``.
+        faults: what it answered with an error instead, ``memory.used: ERR!``.
+    """
 
     index: int
-    uuid: str
     name: str
-    bus_id: str
-    memory_total: int | None
-    memory_used: int | None
-    utilization: int | None
-    temperature: int | None
-    power: float | None
-    mig: bool | None
-    compute_capability: str | None
-    slices: tuple[MigSlice, ...] = ()
-    problems: tuple[str, ...] = ()
+    uuid: str | None = None
+    bus_id: str | None = None
+    memory_total: int | None = None
+    memory_used: int | None = None
+    memory_free: int | None = None
+    utilization: int | None = None
+    temperature: int | None = None
+    power: float | None = None
+    mig: bool | None = None
+    uncorrected: int | None = None
+    compute_capability: str | None = None
+    faults: tuple[str, ...] = ()
+
+    def calculates(self, kind: str) -> bool | None:
+        """Whether its tensor cores calculate in ``bfloat16``, ``float8`` or ``float4``; None where it is not told."""
+        if self.compute_capability is None:
+            return None
+        major, _, minor = self.compute_capability.partition(".")
+        return (int(major), int(minor)) >= _SINCE[kind]
+
+
+class Gpus(Fact):
+    """All GPUs. ``faults``: lines of nvidia-smi's that tell of one that it could not ask, or warn of one."""
+
+    driver: str | None = None
+    gpus: tuple[Gpu, ...]
+    faults: tuple[str, ...] = ()
 
     @property
-    def memory_free(self) -> int | None:
-        if self.memory_total is None or self.memory_used is None:
-            return None
-        return self.memory_total - self.memory_used
+    def good(self) -> bool:
+        """No fault, and no error that could not be corrected."""
+        return not self.faults and not any(gpu.faults or gpu.uncorrected for gpu in self.gpus)
 
 
-class Gpus(Model):
-    """All GPUs of a box. ``problem`` says why there are none, or why nvidia-smi gave up."""
-
-    driver: str | None
-    cuda: str | None
-    gpus: tuple[Gpu, ...]
-    problem: str | None
-
-
-def parse(text: str) -> Gpus:
-    """From what `COMMAND` printed.
+def parse(answer: Answer) -> Gpus | Absent:
+    """Read the table.
 
     Raises:
-        RemoteFailed: WB-FACT-UNREADABLE with the line.
+        RemoteFailed: WB-FACT-UNREADABLE, WB-FACT-GPU-DRIVER, WB-FACT-GPU-LOST, WB-FACT-FAILED, WB-FACT-TIMEOUT.
     """
-    found = sections("gpus", text)
-    query, status = section("gpus", found, "query"), section("gpus", found, "exit").rest
-    if status != "0":
-        problem = " ".join(query.text.split()) or f"nvidia-smi ended with exit status {status}"
-        return Gpus(driver=None, cuda=None, gpus=(), problem=_explained(problem, status))
-    slices = _slices(found["list"].lines if "list" in found else ())
-    gpus: list[Gpu] = []
-    drivers: set[str] = set()
-    for number, line in query.lines:
-        if not line.strip():
-            continue
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) not in (_OLD, len(FIELDS)) or not fields[0].isdigit():
-            raise unreadable("gpus", number, line, f"{len(FIELDS)} fields: {', '.join(FIELDS)}")
-        drivers.add(fields[4])
-        gpus.append(_gpu(fields, slices.get(int(fields[0]), ())))
-    cuda = found["cuda"].text.strip() if "cuda" in found else ""
-    none = None if gpus else "nvidia-smi knows of no GPU"
-    return Gpus(driver=", ".join(sorted(drivers)) or None, cuda=cuda or None, gpus=tuple(gpus), problem=none)
-
-
-def _gpu(fields: list[str], slices: tuple[MigSlice, ...]) -> Gpu:
-    sick = tuple(
-        f"{name}: {value.strip('[]')}" for name, value in zip(FIELDS, fields, strict=False) if _SICK.search(value)
+    absent = smi.refused(FACT, answer)
+    if absent is not None:
+        return absent
+    rows, faults = smi.table(FACT, answer, ("index", "name"))
+    if not rows:
+        raise unreadable(FACT, answer, len(answer.lines) + 1, "a row for each GPU")
+    drivers = [driver for row in rows if (driver := smi.text(row.cells.get("driver_version")))]
+    return Gpus(
+        driver=drivers[0] if drivers else None,
+        gpus=tuple(_gpu(answer, row) for row in rows),
+        faults=faults,
     )
-    power = _number(fields[9])
-    mig = fields[10] if len(fields) > _OLD else ""
-    capability = fields[11] if len(fields) > _OLD else ""
+
+
+def _gpu(answer: Answer, row: smi.Row) -> Gpu:
+    index = smi.whole(FACT, answer, row, "index")
+    name = smi.text(row.cells["name"])
+    if index is None or name is None:
+        raise unreadable(FACT, answer, row.number, "an index and a name")
+    capability = smi.text(row.cells.get("compute_cap"))
+    if capability is not None and not re.fullmatch(r"\d+\.\d+", capability):
+        raise unreadable(FACT, answer, row.number, f"a compute capability such as 9.0, not {capability!r}")
+    mode = smi.text(row.cells.get("mig.mode.current"))
     return Gpu(
-        index=int(fields[0]),
-        uuid=fields[1],
-        name=fields[2],
-        bus_id=fields[3],
-        memory_total=_whole(fields[5]),
-        memory_used=_whole(fields[6]),
-        utilization=_whole(fields[7]),
-        temperature=_whole(fields[8]),
-        power=power,
-        mig={"enabled": True, "disabled": False}.get(mig.lower()),
-        compute_capability=None if _NOT_KNOWN.fullmatch(capability) else capability,
-        slices=slices,
-        problems=sick,
+        index=index,
+        name=name,
+        uuid=smi.text(row.cells.get("uuid")),
+        bus_id=smi.text(row.cells.get("pci.bus_id")),
+        memory_total=smi.whole(FACT, answer, row, "memory.total"),
+        memory_used=smi.whole(FACT, answer, row, "memory.used"),
+        memory_free=smi.whole(FACT, answer, row, "memory.free"),
+        utilization=smi.whole(FACT, answer, row, "utilization.gpu"),
+        temperature=smi.whole(FACT, answer, row, "temperature.gpu"),
+        power=smi.number(FACT, answer, row, "power.draw"),
+        mig=None if mode is None else mode == "Enabled",
+        uncorrected=smi.whole(FACT, answer, row, "ecc.errors.uncorrected.volatile.total"),
+        compute_capability=capability,
+        faults=tuple(f"{column}: {fault}" for column, cell in row.cells.items() if (fault := smi.fault(cell))),
     )
-
-
-def _slices(lines: tuple[tuple[int, str], ...]) -> dict[int, tuple[MigSlice, ...]]:
-    result: dict[int, tuple[MigSlice, ...]] = {}
-    index = -1
-    for _, line in lines:
-        if gpu := _GPU.match(line):
-            index = int(gpu[1])
-        elif (mig := _MIG.match(line)) and index >= 0:
-            one = MigSlice(profile=mig[1], device=int(mig[2]), uuid=mig[3])
-            result[index] = (*result.get(index, ()), one)
-    return result
-
-
-def _number(value: str) -> float | None:
-    try:
-        return float(value)
-    except ValueError:
-        return None
-
-
-def _whole(value: str) -> int | None:
-    number = _number(value)
-    return None if number is None else int(number)
-
-
-def _explained(problem: str, status: str) -> str:
-    if status == "127" or "not found" in problem:
-        return "there is no nvidia-smi on the PATH: a box without NVIDIA GPUs, or a container without the driver"
-    if "version mismatch" in problem.lower():
-        return f"{problem} (the driver was updated under a running kernel module: reboot, or reload the module)"
-    return problem
-
-
-FACT = Fact("gpus", COMMAND, parse)

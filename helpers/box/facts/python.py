@@ -1,70 +1,66 @@
-"""A Python interpreter and the packages that matter beside tensors; with torch, the dtypes that it knows."""
+"""An interpreter and the packages that it would import, asked of itself without importing them."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
-from helpers.box.facts.fact import Fact, Model, unreadable
+from helpers.box.facts.answer import Absent, Answer, Fact, Question, absent_program, failed, loads, unreadable
+from helpers.box.facts.asking import source
 
-PACKAGES = (
-    "torch", "triton", "transformers", "tokenizers", "safetensors", "huggingface-hub", "numpy", "sglang", "sgl-kernel",
-    "sglang-kernel", "flashinfer-python", "vllm", "speculators", "specforge",
-)  # fmt: skip
-DTYPES = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn_x2")
-# torch is imported, since only the import tells whether it works; everything else is asked of the metadata.
-SCRIPT = f"""
-import importlib.metadata, json, platform, sys
-answer = {{"executable": sys.executable, "version": platform.python_version(), "platform": platform.platform(),
-          "packages": {{}}, "dtypes": None, "cuda": None, "torch_error": None}}
-for name in {PACKAGES!r}:
-    try:
-        answer["packages"][name] = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        pass
-if "torch" in answer["packages"]:
-    try:
-        import torch
-        answer["dtypes"] = [name for name in {DTYPES!r} if hasattr(torch, name)]
-        answer["cuda"] = torch.version.cuda
-    except Exception as error:
-        answer["torch_error"] = repr(error)[:500]
-print("WB" + json.dumps(answer))
-"""
+FACT = "python"
 
 
-class Python(Model):
-    """packages: name -> version. dtypes: of torch, None without it. cuda: that torch was built for."""
+class Python(Fact):
+    """One interpreter.
+
+    Attributes:
+        executable, version, prefix: of the interpreter. machine: such as ``x86_64``. byteorder: little or big.
+        packages: name -> version, None where it is not installed; by the metadata, which a checkout on PYTHONPATH
+            does not change (the checkout that is imported is a fact of its own).
+        torch_cuda, torch_hip: the release that torch was built for; None for a CPU build.
+        torch_dtypes: names of torch's dtypes. safetensors_dtypes: what safetensors reads into torch (``BF16``,
+            ``F8_E4M3``); None where the package is not there.
+    """
 
     executable: str
     version: str
-    platform: str
-    packages: dict[str, str]
-    dtypes: tuple[str, ...] | None
-    cuda: str | None
-    torch_error: str | None
+    prefix: str
+    machine: str
+    byteorder: str
+    packages: dict[str, str | None]
+    torch_cuda: str | None = None
+    torch_hip: str | None = None
+    torch_dtypes: tuple[str, ...] | None = None
+    safetensors_dtypes: tuple[str, ...] | None = None
 
 
-def command(python: str = "python3") -> tuple[str, ...]:
-    """The question to the interpreter ``python``."""
-    return (python, "-c", SCRIPT)
+def question(
+    python: str,
+    *,
+    name: str = FACT,
+    flags: Sequence[str] = (),
+    env: Mapping[str, str | None] | None = None,
+    cwd: str | None = None,
+) -> Question:
+    """The question to ``python`` as it would run with these flags, environment and folder."""
+    return Question(name, ((python, *flags, "-c", source("interpreter")),), env=env, cwd=cwd, timeout=30.0)
 
 
-def parse(text: str) -> Python:
-    """From what `command` printed; what packages print on import stands before it and is skipped.
+def parse(answer: Answer) -> Python | Absent:
+    """Read its answer: the last line, after whatever start-up files print.
 
     Raises:
-        RemoteFailed: WB-FACT-UNREADABLE with the line.
+        RemoteFailed: WB-FACT-UNREADABLE, WB-FACT-FAILED (it is too old, or broken), WB-FACT-TIMEOUT.
     """
-    lines = text.splitlines()
-    for number, line in enumerate(lines, 1):
-        if line.startswith('WB{"'):
-            try:
-                return Python.model_validate(json.loads(line[2:]))
-            except (ValueError, ValidationError) as error:
-                raise unreadable("python", number, line[:200], "one JSON object about the interpreter") from error
-    raise unreadable("python", len(lines), lines[-1][:200] if lines else "", "a line that starts with WB{")
-
-
-FACT = Fact("python", command(), parse)
+    absent = absent_program(FACT, answer)
+    if absent is not None:
+        return absent
+    if answer.exit_status:
+        raise failed(FACT, answer, "Python 3.8 or later")
+    number = max(len(answer.lines), 1)
+    try:
+        return Python.model_validate(loads(answer.lines[-1]))
+    except (IndexError, ValueError, ValidationError) as error:
+        raise unreadable(FACT, answer, number, "one JSON object about the interpreter") from error

@@ -1,131 +1,135 @@
-"""Inference servers that run, with the very arguments that they were started with."""
+"""SGLang servers that run on the box, ours or not, with their arguments: by the command lines in /proc."""
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
 
-from helpers.box.facts.fact import Fact, Model, unreadable
-from helpers.box.facts.fact import shell as _shell
+from pydantic import ValidationError
 
-# Per process: id, parent, user id, start time in clock ticks since boot, and the arguments. 0x1f parts arguments and
-# 0x1e processes, since arguments may hold spaces and newlines; tr cannot be fooled by either.
-COMMAND = _shell(r"""
-for d in /proc/[0-9]*; do
-  c=$(tr '\000\036\037' '\037  ' 2>/dev/null <"$d/cmdline") || continue
-  case $c in *sglang*|*vllm*|*trtllm*|*lmdeploy*|*text-generation-launcher*) ;; *) continue;; esac
-  { read -r s <"$d/stat"; } 2>/dev/null || continue
-  s=${s##*) }; set -- $s
-  printf '%s\t%s\t%s\t%s\t%s\036\n' "${d#/proc/}" "$2" "$(stat -c %u "$d" 2>/dev/null)" "${20}" "$c"
-done
-exit 0
-""")
-_MODULES = {
-    "sglang.launch_server": "sglang",
-    "vllm.entrypoints.openai.api_server": "vllm",
-    "vllm.entrypoints.api_server": "vllm",
-    "lmdeploy.serve": "lmdeploy",
-}
-_PROGRAMS = {
-    ("sglang", "serve"): "sglang",
-    ("vllm", "serve"): "vllm",
-    ("trtllm-serve", ""): "tensorrt-llm",
-    ("lmdeploy", "serve"): "lmdeploy",
-    ("text-generation-launcher", ""): "tgi",
-}
-_OPTIONS = {
-    "model": ("--model-path", "--model", "--model-id"),
-    "draft": ("--speculative-draft-model-path", "--speculative-draft-model", "--draft-model-path"),
-    "host": ("--host",),
-    "port": ("--port",),
-    "tp": ("--tp-size", "--tensor-parallel-size", "--tp"),
-}
-_PORTS = {"sglang": 30000, "vllm": 8000}
+from helpers.box.facts.answer import Absent, Answer, Fact, Question, absent_program, failed, loads, unreadable
+from helpers.box.facts.asking import BARE, source
+from helpers.box.facts.launched import Launched, launched
+from helpers.box.result import masked_words
+
+FACT = "servers"
 
 
-class Server(Model):
-    """A running server. started: clock ticks since boot, which with the pid names a process for good."""
+class Process(Fact):
+    """A process as /proc shows it (remote/engines.py); None is what this login may not see.
+
+    Attributes:
+        start_time: clock ticks since boot. seconds: since it started.
+        mine: it is this login's. same_root: it sees the same files (a container's process does not).
+        interpreter: the program as it was called. env: what decides which modules it imports.
+        nvidia: it has a GPU open.
+    """
 
     pid: int
-    parent: int
-    uid: int | None
-    started: int
-    engine: str
-    model: str | None
-    draft: str | None
-    host: str | None
-    port: int | None
-    tp: int | None
+    ppid: int
+    start_time: int
+    seconds: float
+    user: str
+    mine: bool
+    name: str
     argv: tuple[str, ...]
+    exe: str | None
+    cwd: str | None
+    interpreter: str | None
+    env: dict[str, str] | None
+    same_root: bool | None
+    nvidia: bool | None
 
 
-class Servers(Model):
-    servers: tuple[Server, ...]
+class Server(Fact):
+    """A server's main process.
+
+    Attributes:
+        process: it; secrets in its arguments are masked. launched: what they say.
+        workers: pids of its schedulers and other children.
+        run: the workbook's run that it belongs to by the mark in its environment.
+    """
+
+    process: Process
+    launched: Launched
+    workers: tuple[int, ...] = ()
+    run: str | None = None
 
 
-def parse(text: str) -> Servers:
-    """From what `COMMAND` printed: the servers themselves, not their workers, nor shells that name them.
+class Servers(Fact):
+    """All that can be seen.
+
+    Attributes:
+        boot_id: which boot the start times count from.
+        hidden: this login sees only its own processes.
+        processes: those that were asked for by pid.
+    """
+
+    boot_id: str
+    hidden: bool
+    servers: tuple[Server, ...] = ()
+    processes: tuple[Process, ...] = ()
+
+
+def question(python: str = "python3", pids: Sequence[int] = ()) -> Question:
+    """The question; ``pids`` are processes to describe whatever they are."""
+    return Question(FACT, ((python, *BARE, "-c", source("engines"), *map(str, pids)),))
+
+
+def parse(answer: Answer, pids: Sequence[int] = ()) -> Servers | Absent:
+    """Read the processes, and tell servers from their children, from shells and from the like.
 
     Raises:
-        RemoteFailed: WB-FACT-UNREADABLE with the line.
+        RemoteFailed: WB-FACT-UNREADABLE, WB-FACT-FAILED, WB-FACT-TIMEOUT.
     """
+    absent = absent_program(FACT, answer)
+    if absent is not None:
+        return absent
+    if answer.exit_status:
+        raise failed(FACT, answer, "Python 3.7 or later, and Linux's /proc")
+    head: dict[str, object] | None = None
+    found: list[Process] = []
+    for number, line in enumerate(answer.lines, 1):
+        try:
+            said = loads(line)
+            if head is None:
+                head = {"boot_id": said["boot_id"], "hidden": said["hidden"]}
+            else:
+                found.append(Process.model_validate(said))
+        except (ValueError, KeyError, TypeError, ValidationError) as error:
+            expected = "a JSON object about a process" if head else "a JSON object about the box"
+            raise unreadable(FACT, answer, number, expected) from error
+    if head is None:
+        raise unreadable(FACT, answer, 1, "a JSON object about the box")
+    asked = tuple(process for process in found if process.pid in pids)
+    return Servers.model_validate({**head, "servers": _servers(found), "processes": asked})
+
+
+def _servers(found: list[Process]) -> tuple[Server, ...]:
+    by_pid = {process.pid: process for process in found}
     servers = []
-    for number, record in enumerate(text.split("\x1e\n")[:-1] if text.endswith("\x1e\n") else _cut(text), 1):
-        fields = record.split("\t", 4)
-        if len(fields) != 5 or not all(field.isdigit() for field in (fields[0], fields[1], fields[3])):
-            raise unreadable("servers", number, record, "pid, parent, uid, start time, arguments")
-        argv = tuple(fields[4].removesuffix("\x1f").split("\x1f"))
-        engine = _engine(argv)
-        if engine is not None:
-            servers.append(_server(fields, argv, engine))
-    pids = {server.pid for server in servers}
-    return Servers(servers=tuple(server for server in servers if server.parent not in pids))
+    for process in found:
+        how = launched(process.argv)
+        parent = by_pid.get(process.ppid)
+        # A child has its parent's command line until it takes a name of its own.
+        if how is None or (parent is not None and parent.argv == process.argv):
+            continue
+        servers.append(
+            Server(
+                process=process.model_copy(update={"argv": masked_words(process.argv)}),
+                launched=how,
+                workers=tuple(each.pid for each in found if _descends(each, process.pid, by_pid)),
+                run=(process.env or {}).get("WORKBOOK_RUN"),
+            )
+        )
+    return tuple(servers)
 
 
-def _cut(text: str) -> list[str]:
-    """The records of an answer that broke off, the broken one included."""
-    return text.split("\x1e\n") if text else []
-
-
-def _engine(argv: tuple[str, ...]) -> str | None:
-    for flag, module in itertools.pairwise(argv):
-        if flag == "-m" and module in _MODULES:
-            return _MODULES[module]
-    names = [word.rpartition("/")[2] for word in argv[:3]]
-    for place, name in enumerate(names[:2]):
-        following = names[place + 1] if place + 1 < len(names) else ""
-        for (program, verb), engine in _PROGRAMS.items():
-            # The program itself, or the interpreter with it as its script.
-            if name == program and (not verb or following == verb) and (place == 0 or names[0].startswith("python")):
-                return engine
-    return None
-
-
-def _server(fields: list[str], argv: tuple[str, ...], engine: str) -> Server:
-    values: dict[str, str] = {}
-    for key, names in _OPTIONS.items():
-        for word, following in zip(argv, (*argv[1:], ""), strict=True):
-            name, equals, value = word.partition("=")
-            if name in names:
-                values[key] = value if equals else following
-    if "model" not in values and (verb := next((i for i, word in enumerate(argv) if word == "serve"), -1)) >= 0:
-        following = argv[verb + 1] if verb + 1 < len(argv) else ""
-        if following and not following.startswith("-"):
-            values["model"] = following
-    port = values.get("port", "")
-    tp = values.get("tp", "")
-    return Server(
-        pid=int(fields[0]),
-        parent=int(fields[1]),
-        uid=int(fields[2]) if fields[2].isdigit() else None,
-        started=int(fields[3]),
-        engine=engine,
-        model=values.get("model"),
-        draft=values.get("draft"),
-        host=values.get("host"),
-        port=int(port) if port.isdigit() else _PORTS.get(engine),
-        tp=int(tp) if tp.isdigit() else None,
-        argv=argv,
-    )
-
-
-FACT = Fact("servers", COMMAND, parse)
+def _descends(process: Process, ancestor: int, by_pid: dict[int, Process]) -> bool:
+    seen: set[int] = set()
+    current: Process | None = process
+    while current is not None and current.pid not in seen:
+        seen.add(current.pid)
+        if current.ppid == ancestor:
+            return True
+        current = by_pid.get(current.ppid)
+    return False

@@ -1,0 +1,121 @@
+"""The box's transport against OpenSSH's own tools, on the same server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from benchmarks.rows import Row, by_turns
+from benchmarks.sshd import Server, running
+from helpers.box import connect
+
+MIB = 1 << 20
+RANKS = 8
+
+
+def rows() -> Iterator[Row]:
+    """Every row of this module; each names its peer and what both did."""
+    with tempfile.TemporaryDirectory(prefix="wb-bench-") as name:
+        folder = Path(name)
+        with running(folder) as server:
+            yield from _pulls(server, folder)
+            yield _replicas(server, folder)
+            yield _round_trip(server)
+
+
+def _aged(path: Path) -> None:
+    """Files that were written a while ago, as captures usually are: a fresh one would be watched for a second first."""
+    for item in [path, *path.rglob("*")]:
+        os.utime(item, (time.time() - 3600,) * 2)
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _scp(server: Server, source: Path, target: Path, *options: str) -> None:
+    subprocess.run(["scp", "-q", "-F", server.ssh_config, *options, f"box:{source}", target], check=True)
+
+
+def _pulls(server: Server, folder: Path) -> Iterator[Row]:
+    size = 256
+    source, ours, theirs = server.home / "random.bin", folder / "ours.bin", folder / "theirs.bin"
+    source.write_bytes(os.urandom(size * MIB))
+    _aged(source)
+
+    def pull() -> None:
+        _clear(ours)
+        with connect(server.target) as box:
+            box.pull(str(source), ours, progress=False)
+
+    def plain() -> None:
+        _clear(theirs)
+        _scp(server, source, theirs)
+
+    def verified() -> None:
+        plain()
+        there = subprocess.run(
+            ["ssh", "-F", server.ssh_config, "box", f"sha256sum {source}"], capture_output=True, text=True, check=True
+        )
+        here = subprocess.run(["sha256sum", theirs], capture_output=True, text=True, check=True)
+        assert there.stdout.split()[0] == here.stdout.split()[0]
+
+    what = f"{size} MiB of random bytes, connections included; ours verifies sha256 against the box"
+    times = by_turns(pull, verified)
+    yield Row("pull_vs_scp_verified", times.speedup, "x", f"{what}; peer: scp, then sha256sum on both ends; {times}")
+    times = by_turns(pull, plain)
+    yield Row("pull_vs_scp", times.speedup, "x", f"{what}; peer: scp, which verifies nothing; {times}")
+    for path in (source, ours, theirs):
+        _clear(path)
+
+
+def _replicas(server: Server, folder: Path) -> Row:
+    source, ours, theirs = server.home / "capture", folder / "ours", folder / "theirs"
+    source.mkdir()
+    tensors = {f"boundary.{number:03d}": torch.randn(2048, 4096).bfloat16() for number in range(4)}
+    for rank in range(RANKS):
+        save_file(tensors, source / f"rank{rank}.safetensors", metadata={"rank": str(rank)})
+    size = sum(path.stat().st_size for path in source.iterdir()) / MIB
+    _aged(source)
+
+    def pull() -> None:
+        _clear(ours)
+        with connect(server.target) as box:
+            box.pull(str(source), ours, progress=False)
+
+    def copy() -> None:
+        _clear(theirs)
+        _scp(server, source, theirs, "-r")
+
+    times = by_turns(pull, copy)
+    same = all((ours / path.name).read_bytes() == path.read_bytes() for path in source.iterdir())
+    assert same, "the files differ"
+    what = f"{RANKS} rank files with equal tensors and headers of their own, {size:.0f} MiB, connections included"
+    for path in (source, ours, theirs):
+        _clear(path)
+    return Row("pull_8_replicas_vs_scp", times.speedup, "x", f"{what}; peer: scp -r; {times}")
+
+
+def _round_trip(server: Server) -> Row:
+    ssh = ["ssh", "-F", server.ssh_config, "mux"]
+    subprocess.run([*ssh, "true"], check=True)
+    try:
+        with connect(server.target) as box:
+            times = by_turns(
+                lambda: box.run(["true"]), lambda: subprocess.run([*ssh, "true"], check=True), times=51, warm_up=5
+            )
+    finally:
+        subprocess.run([*ssh[:-1], "-O", "exit", "mux"], check=True, capture_output=True)
+    what = "`true` on an open connection, its process group known and its exit status back"
+    return Row("exec_vs_ssh_mux", times.share, "of the peer's time", f"{what}; peer: ssh with ControlMaster; {times}")
