@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 from setter_oracle import Wheel, run
 
 from helpers.errors import UsageError
+from helpers.paths import REMOTE
 from helpers.source.setter import SourceTree, resolve
 from helpers.source.wheels import fetch_wheel
+from helpers.wiring.boundaries import convention_for
+from helpers.wiring.same_taps import same_taps
 
 RELEASES = ("0.5.9", "0.5.10", "0.5.23")
 # MindSpore's model is another package: its setter hands the ids to code that no wheel of SGLang holds.
@@ -90,3 +95,40 @@ def test_the_case(wheels: dict[str, Path]) -> None:
     assert miswired.boundaries == (3, 31)
     assert [(t.code, t.ids) for t in miswired.traps] == [("never-fires", (-1,))]
     assert "NoneType" in miswired.traps[0].summary
+
+
+def test_the_case_with_its_patch(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """With the patch of the case, -1 taps the embedding: read from a patched checkout."""
+    with zipfile.ZipFile(wheels["0.5.9"]) as wheel:
+        wheel.extractall(tmp_path, [n for n in wheel.namelist() if n.endswith(".py")])
+    patch = REMOTE / "patches" / "sglang-0.5.9" / "capture-embedding.patch"
+    subprocess.run(["git", "apply", str(patch)], cwd=tmp_path, check=True, capture_output=True)
+    tree = SourceTree(tmp_path)
+    found = resolve(tree, "deepseek_v2", [-1, 2, 30], 61)
+    assert (found.boundaries, found.traps) == ((0, 3, 31), ())
+    assert any("capture_embedding_for_eagle3" in place.text for place in found.evidence)
+    refused = resolve(tree, "deepseek_v2", [-2, 2, 30], 61)
+    assert [trap.code for trap in refused.traps] == ["refused"]
+    assert refused.boundaries == ()
+
+
+def test_conventions_from_the_source(wheels: dict[str, Path]) -> None:
+    """What the diagnosis asks: by architecture, both ways."""
+    rule = convention_for("sglang", "0.5.23", "DeepseekV3ForCausalLM", source=wheels["0.5.23"])
+    assert rule.boundaries([2, 30, 58], 61) == [2, 30, 58]
+    assert rule.ids([3, 31, 59], 61) == [3, 31, 59]
+    assert rule.ids([3, 31, 61], 61) is None
+    assert rule.name == "sglang 0.5.23, deepseek_v2"
+    assert "deepseek_v2.py:" in rule.source
+    kimi = convention_for("sglang", "0.5.10", "KimiK25ForConditionalGeneration", source=wheels["0.5.10"])
+    assert kimi.ids([3, 31, 59], 61) == [2, 30, 58]
+    with pytest.raises(UsageError, match="WB-SETTER-MISSING"):
+        convention_for("sglang", "0.5.9", "KimiK25ForConditionalGeneration", source=wheels["0.5.9"])
+
+
+def test_the_same_taps_in_every_convention(wheels: dict[str, Path]) -> None:
+    taps = same_taps([3, 31, 59], 61, model="deepseek_v2", here=("sglang==0.5.9", SourceTree(wheels["0.5.9"])))
+    ids = {tap["convention"]: tap["ids"] for tap in taps}
+    assert ids["sglang==0.5.9"] == ids["sglang==0.5.10"] == ids["SpecForge on sglang==0.5.9"] == [2, 30, 58]
+    assert ids["sglang==0.5.23"] == ids["vLLM"] == [3, 31, 59]
+    assert ids["speculators"] == [3, 31, 59, 61]
