@@ -83,7 +83,15 @@ def run_pip(spec: str, folder: Path) -> None:
     """`pip download` of one wheel, without its dependencies."""
     platforms = [part for platform in PLATFORMS for part in ("--platform", platform)]
     argv = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
-    argv += ["--disable-pip-version-check", "--no-input", "--ignore-requires-python", "--python-version", "3.11"]
+    argv += [
+        "--disable-pip-version-check",
+        "--no-input",
+        "--retries",
+        "2",
+        "--ignore-requires-python",
+        "--python-version",
+        "3.11",
+    ]
     argv += [*platforms, "--dest", str(folder), spec]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE, check=False)

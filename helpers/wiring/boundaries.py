@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from helpers.errors import UsageError
 from helpers.source.setter import SourceTree, resolve
@@ -20,6 +19,7 @@ from helpers.source.setter.outcome import SETTER
 from helpers.source.setter.tree import find_model, version_of
 
 
+@runtime_checkable
 class Rule(Protocol):
     """What a diagnosis needs of a convention, whether it was written down or is read from the source."""
 
@@ -88,16 +88,10 @@ class SourceConvention:
     tree: SourceTree
     model: str
     name: str
+    source: str
     architecture: str | None = None
     embedding_id: int | None = None
     embedding_patch: str | None = None
-
-    @cached_property
-    def source(self) -> str:
-        """The file and line of the setter."""
-        read = resolve(self.tree, self.model, None, 32, architecture=self.architecture)
-        place = next((p for p in read.evidence if SETTER in p.text), read.evidence[0])
-        return str(place)
 
     def boundaries(self, ids: Iterable[int], num_layers: int) -> list[int]:
         """Boundaries in tap order.
@@ -133,9 +127,19 @@ def convention_from_source(
             "WB-USAGE", "no model is named", expected="a model file's stem, or an architecture", next="--model"
         )
     stem = model or find_model(tree, architecture or "")
-    resolve(tree, stem, None, 32, architecture=architecture)
     name = f"sglang {version or version_of(tree) or 'source'}, {stem}"
-    return SourceConvention(tree, stem, name, architecture)
+    return read_convention(tree, stem, name, architecture)
+
+
+def read_convention(tree: SourceTree, model: str, name: str, architecture: str | None = None) -> SourceConvention:
+    """The convention of a model file, called `name`.
+
+    Raises:
+        UsageError: ``WB-SETTER-MISSING``, ``WB-SETTER-UNREAD``, ``WB-SETTER-NO-MODEL``.
+    """
+    read = resolve(tree, model, None, 32, architecture=architecture)
+    place = next((p for p in read.evidence if SETTER in p.text), read.evidence[0])
+    return SourceConvention(tree, model, name, str(place), architecture)
 
 
 SGLANG_059_DEEPSEEK = Convention(

@@ -7,8 +7,8 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.source.setter import SourceTree
-from helpers.source.wheels import fetch_wheel
-from helpers.wiring.boundaries import SPECFORGE_HF, VLLM, SourceConvention
+from helpers.source.wheels import cached_wheel, fetch_wheel
+from helpers.wiring.boundaries import SPECFORGE_HF, VLLM, read_convention
 
 RELEASES = ("sglang==0.5.9", "sglang==0.5.10", "sglang==0.5.23")
 
@@ -37,12 +37,18 @@ def same_taps(
     names = [name for name in releases if here is None or name != here[0]] if model is not None else []
     if here is not None and model is not None:
         found.append(of_source(here[0], here[1], boundaries, num_layers, model, architecture))
+    reachable = True
     for name in names:
         try:
-            tree = SourceTree(fetch_wheel(name))
+            wheel = fetch_wheel(name) if reachable else cached_wheel(name)
         except UsageError as error:
+            wheel, reachable = None, False  # Offline: what is in the cache is still read.
             found.append(entry(name, None, "", error.message))
             continue
+        if wheel is None:
+            found.append(entry(name, None, "", "its wheel is not in the cache"))
+            continue
+        tree = SourceTree(wheel)
         found.append(of_source(name, tree, boundaries, num_layers, model or "", architecture))
     for rule in (VLLM, SPECFORGE_HF):
         found.append(entry(rule.name, rule.ids(boundaries, num_layers), rule.source))
@@ -59,8 +65,8 @@ def same_taps(
 def of_source(
     name: str, tree: SourceTree, boundaries: Sequence[int], num_layers: int, model: str, architecture: str | None
 ) -> dict[str, Any]:
-    rule = SourceConvention(tree, model, name, architecture)
     try:
+        rule = read_convention(tree, model, name, architecture)
         return entry(name, rule.ids(boundaries, num_layers), rule.source)
     except UsageError as error:
         return entry(name, None, "", f"{error.code}: {error.message}")

@@ -105,7 +105,7 @@ class Layers(Statements):
 
     def leaving(self, cls: ClassRef, forward: Function, inner: Frame, index: int) -> Value:
         """What the layer returns, as parts of the next boundary."""
-        shape = self.returns(forward)
+        shape = classes.once(cls, ("returns",), lambda: self.returns(forward))
         after = index + 1
         lost = Unknown(f"what {cls.name} returns besides the stream", forward.module.at(forward.node.lineno))
         if "residual" in (a.arg for a in forward.node.args.args + forward.node.args.kwonlyargs):
@@ -125,6 +125,9 @@ class Layers(Statements):
 
     def replaces_stream(self, cls: ClassRef) -> Place | None:
         """The line where a layer declares that its output is the whole stream, not a term of it (0.5.23's Gemma 4)."""
+        return classes.once(cls, ("replaces",), lambda: self.find_replacing(cls))
+
+    def find_replacing(self, cls: ClassRef) -> Place | None:
         for each in classes.mro(cls):
             for node in ast.walk(each.node):
                 if isinstance(node, ast.keyword) and node.arg == "update" and ast.unparse(node.value) == REPLACES:

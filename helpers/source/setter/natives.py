@@ -58,8 +58,6 @@ class Natives(Expressions):
         items = self.items(held, node, frame)
         if name in ("append", "add", "capture"):
             made: Value = args[0]
-            if isinstance(made, Unknown) and made.failed:
-                return None
             if frame.role in ("forward", "layer"):
                 made = Tap(args[0], self.place(node, frame), self.trigger())
             after = (*self.raw(held), made)

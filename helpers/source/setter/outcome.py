@@ -32,8 +32,10 @@ def owner_of(machine: Engine, place: Place, cls: ClassRef) -> tuple[Obj, tuple[i
             raise Unread(content.place or place, content.reason)
     members = [tuple(v.items) for v in lists if isinstance(v, ListValue) and isinstance(v.items, tuple)]
     numbers = next((m for m in members if m), ())
-    if not all(isinstance(i, int) for i in numbers):
-        raise Unread(place, "the list that the setter makes is not known")
+    for number in numbers:
+        if not isinstance(number, int):
+            where = number.place if isinstance(number, Unknown) else None
+            raise Unread(where or place, "the list that the setter makes is not known")
     return owner, tuple(numbers)
 
 

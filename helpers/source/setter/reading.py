@@ -193,7 +193,7 @@ def read_once(cls: ClassRef, ids: list[tuple[int, int]] | None, num_layers: int)
     taps: tuple[Tap, ...] = ()
     if sink is not None:
         machine.items(sink, forward.node, inside)  # Unread where the list is not known.
-        taps = machine.raw(sink)
+        taps = tuple(t for t in machine.raw(sink) if not has_failed(t))
     for tap in taps:
         if not isinstance(tap, Tap) or not isinstance(tap.value, Whole | Half):
             raise Unread(getattr(tap, "place", None), "what is appended here is not known to be a boundary")
@@ -205,6 +205,11 @@ def read_once(cls: ClassRef, ids: list[tuple[int, int]] | None, num_layers: int)
         tuple(dict.fromkeys((*machine.evidence, *(p for tap in taps for p in (tap.place, *tap.also))))),
         tuple(machine.assumed),
     )
+
+
+def has_failed(tap: Value) -> bool:
+    """A tap at which the engine would have raised; `raised` of the machine says so."""
+    return isinstance(tap, Tap) and isinstance(tap.value, Unknown) and tap.value.failed
 
 
 def conclude(

@@ -83,10 +83,23 @@ class Statements(Calls):
                 # A tap that fails; the reading goes on, to say what the others would be.
                 self.raised.setdefault(error.place, error)
                 self.prove(stmt, frame)
-                self.forget(stmt, frame, Unknown(str(error), error.place, failed=True))
+                failed = Unknown(str(error), error.place, failed=True)
+                self.forget(stmt, frame, failed)
+                self.fail_tap(stmt, failed, frame)
             else:
                 raise
         return None
+
+    def fail_tap(self, stmt: ast.stmt, failed: Unknown, frame: Frame) -> None:
+        """Puts a failed tap where the statement would have put one: a branch without it is another outcome."""
+        if (
+            isinstance(stmt, ast.Expr)
+            and isinstance(stmt.value, ast.Call)
+            and isinstance(stmt.value.func, ast.Attribute)
+        ):
+            held = self.value(stmt.value.func.value, frame)
+            if isinstance(held, ListValue) and stmt.value.func.attr in ("append", "capture"):
+                self.list_method(held, "append", [failed], stmt, frame)
 
     def concerns(self, stmt: ast.stmt, frame: Frame) -> bool:
         """Whether a list of ours, a layer or the stream passes through a statement."""
