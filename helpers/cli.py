@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import box, facts, lab, replay, serving, source, wiring
+from helpers.commands import archaeology, boundaries, box, facts, lab, preflight, replay, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 from helpers.interrupts import exit_status, interruptible
@@ -48,7 +48,11 @@ for command in (
     serving.stop,
     serving.logs,
     serving.runs,
+    archaeology.grep,
+    archaeology.show,
     source.patch,
+    preflight.preflight,
+    boundaries.boundaries,
     wiring.capture,
     wiring.diagnose,
     wiring.inspect,

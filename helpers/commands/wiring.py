@@ -14,7 +14,7 @@ from helpers.paths import investigations_dir
 
 if TYPE_CHECKING:
     from helpers.serving.capture import Boundaries
-    from helpers.wiring.boundaries import Convention
+    from helpers.wiring.boundaries import Rule
     from helpers.wiring.diagnosis import Diagnosis
 
 
@@ -118,12 +118,18 @@ def read(prompts: Path | None, replay: Path | None) -> list[Any]:
     return [Prompt(f"s{i}", tuple(s.token_ids.tolist())) for i, s in enumerate(read_dump(replay))]
 
 
-def convention_of(info: Any) -> Convention | None:
-    """How the captured engine reads ids; None where that has not been read, and then no ids are named."""
+def convention_of(info: Any) -> Rule | None:
+    """How the captured engine reads ids; None where that cannot be read, and then no ids are named.
+
+    A rule that is not known by name is read from the release's wheel, where that lies in the cache.
+    """
+    from helpers.source.wheels import cached_wheel
     from helpers.wiring.boundaries import convention_for
 
+    engine, version = info.engine.name, info.engine.version
     try:
-        return convention_for(info.engine.name, info.engine.version, info.model.architecture)
+        wheel = cached_wheel(f"{engine}=={version}")
+        return convention_for(engine, version, info.model.architecture, source=wheel)
     except UsageError:
         return None
 

@@ -170,7 +170,7 @@ def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tup
     applied = []
     env = server_environment(profile, home=box.home)
     for name in sorted({*patch_names(checkout.version), *profile.patches}):
-        report = patches.status(box, name, python=python, env=env)
+        report = patches.status(box, name, python=python, env=env, servers=False)
         if report.state == "applied":
             files = {file.path: file.sha256 for file in report.files}
             applied.append(AppliedPatch(name=name, sha256=report.patch_sha256, files=files))

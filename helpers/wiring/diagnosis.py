@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from helpers.tensors.capture import Capture
 from helpers.tensors.dumps import Dump
-from helpers.wiring.boundaries import Convention
+from helpers.wiring.boundaries import Rule
 from helpers.wiring.comparison import SlotComparison, align_features, compare_features
 from helpers.wiring.drafts import fc_width
 from helpers.wiring.findings import Finding, non_finite, slot_count, slot_findings, without_graphs
@@ -75,9 +75,7 @@ class Diagnosis(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-def diagnose(
-    capture: Capture, dump: Dump, *, convention: Convention | None = None, draft: Path | None = None
-) -> Diagnosis:
+def diagnose(capture: Capture, dump: Dump, *, convention: Rule | None = None, draft: Path | None = None) -> Diagnosis:
     """Say what the drafter was trained on, what it is fed, how the two differ, and which ids would mend it.
 
     Args:
@@ -139,7 +137,7 @@ def describe_slots(compared: SlotComparison) -> list[Slot]:
     ]
 
 
-def name_fix(capture: Capture, compared: SlotComparison, convention: Convention | None) -> Fix:
+def name_fix(capture: Capture, compared: SlotComparison, convention: Rule | None) -> Fix:
     """The ids, in the captured engine's convention, that would feed what training captured."""
     trained = [match.boundary if match else None for match in compared.trained]
     known = [b for b in trained if b is not None]
