@@ -140,6 +140,12 @@ class Wheel:
     def __init__(self, path: Path) -> None:
         self._zip = zipfile.ZipFile(path)
         self.modern = path.name.startswith("sglang-0.5.23")
+        self._trees: dict[str, ast.Module] = {}
+
+    def tree(self, stem: str) -> ast.Module:
+        if stem not in self._trees:
+            self._trees[stem] = ast.parse(self.text(stem))
+        return self._trees[stem]
 
     def text(self, stem: str) -> str:
         return self._zip.read(f"sglang/srt/models/{stem}.py").decode("utf-8-sig")
@@ -158,7 +164,7 @@ class Wheel:
 
     def function(self, stem: str, cls: str, name: str) -> Callable[..., Any] | None:
         """A method, cut out of the file and compiled by itself."""
-        for node in ast.parse(self.text(stem)).body:
+        for node in self.tree(stem).body:
             if isinstance(node, ast.ClassDef) and node.name == cls:
                 for method in node.body:
                     if isinstance(method, ast.FunctionDef) and method.name == name:
@@ -173,7 +179,7 @@ class Wheel:
 
     def layer_arity(self, stem: str, cls: str) -> int:
         """How many values the forward pass takes from a layer."""
-        for node in ast.walk(ast.parse(self.text(stem))):
+        for node in ast.walk(self.tree(stem)):
             if isinstance(node, ast.ClassDef) and node.name == cls:
                 for found in ast.walk(node):
                     if isinstance(found, ast.Assign) and isinstance(found.value, ast.Call):
@@ -187,7 +193,7 @@ class Wheel:
         """Classes of a file in which that method mentions something."""
         text = self.text(stem)
         found = []
-        for node in ast.parse(text).body:
+        for node in self.tree(stem).body:
             methods = {m.name: m for m in getattr(node, "body", []) if isinstance(m, ast.FunctionDef)}
             if isinstance(node, ast.ClassDef) and method in methods:
                 segment = ast.get_source_segment(text, methods[method]) or ""

@@ -60,6 +60,8 @@ def find_traps(ids: tuple[int, ...], defaults: bool, reading: Reading, num_layer
     taps, raises, promised = reading.taps, reading.raises, reading.promised
     fired = [origins(tap, ids, defaults) for tap in taps]
     traps: list[Trap] = []
+    if not ids and not raises:
+        traps.append(Trap("never-fires", "the list of ids is empty: nothing is tapped"))
     for error in raises:
         if not error.origins:
             text = f"the engine itself raises {error} at {error.place}"
