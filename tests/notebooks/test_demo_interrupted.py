@@ -41,7 +41,8 @@ def test_ctrl_c_leaves_nothing(moment: str, tmp_path: Path) -> None:
     assert "Traceback" not in said
     assert gone(str(tmp_path)) == []
     source = tmp_path / "lab/home/sglang/python/sglang/srt/models/deepseek_v2.py"
-    assert "capture_embedding_for_eagle3" not in source.read_text()
+    # The first moment is before the lab has a copy.
+    assert not source.exists() or "capture_embedding_for_eagle3" not in source.read_text()
 
 
 def test_a_lab_that_was_up_before_stays_up(tmp_path: Path) -> None:
