@@ -123,7 +123,7 @@ def open_source(engine: str | None, source: Path | None) -> tuple[str, SourceTre
 def parse_numbers(option: str, text: str) -> list[int]:
     """`-1,2,30` as numbers; brackets may be around them."""
     try:
-        return [int(part) for part in text.strip().strip("[]").split(",") if part.strip()]
+        return [int(part) for part in text.strip().removeprefix("[").removesuffix("]").split(",")]
     except ValueError as error:
         raise usage(f"{option} {text!r} is no list of numbers", f"{option}=2,30,58") from error
 

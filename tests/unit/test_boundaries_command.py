@@ -55,6 +55,13 @@ def test_traps_are_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert [(trap["code"], trap["ids"]) for trap in printed["traps"]] == [("never-fires", [-1])]
 
 
+def test_an_empty_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = draft(tmp_path, eagle_config={"eagle_aux_hidden_state_layer_ids": []})
+    status, printed = call(capsys, *source(tmp_path), "--draft", empty)
+    assert (status, printed["boundaries"]) == (1, [])
+    assert [trap["code"] for trap in printed["traps"]] == ["never-fires"]
+
+
 def test_defaults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, printed = call(capsys, *source(tmp_path))
     assert (status, printed["boundaries"], printed["defaults"]) == (0, [2, 6, 9], True)
@@ -96,6 +103,7 @@ def test_no_setter_and_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ("arguments", "code"),
     [
         (["--ids=2,x"], "WB-USAGE"),
+        (["--ids="], "WB-USAGE"),
         (["--ids=2", "--boundaries", "3"], "WB-USAGE"),
         (["--ids=2", "--engine", "sglang==0.5.9"], "WB-USAGE"),
         (["--ids=2", "--draft", "."], "WB-USAGE"),

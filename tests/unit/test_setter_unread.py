@@ -41,25 +41,21 @@ def test_setters(tmp_path: Path, setter: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loop", "line"),
+    "loop",
     [
-        (LOOP.replace("hidden_states + residual", "self.mix(hidden_states, residual)", 1), "self.mix"),
-        (LOOP.replace("if i in self.layers_to_capture", "if i in self.layers_to_capture and probe()"), "probe()"),
-        (
-            LOOP.replace("self.layers[i](positions, hidden_states", "self.layers[i](positions, probe(hidden_states)"),
-            "probe",
-        ),
-        (LOOP.replace("range(self.start_layer, self.end_layer)", "plan(self.start_layer)"), "plan("),
-        (LOOP.replace("return hidden_states, aux", "return hidden_states, pack(aux)"), "pack(aux)"),
+        LOOP.replace("hidden_states + residual", "self.mix(hidden_states, residual)", 1),
+        LOOP.replace("if i in self.layers_to_capture", "if i in self.layers_to_capture and probe()"),
+        LOOP.replace("self.layers[i](positions, hidden_states", "self.layers[i](positions, probe(hidden_states)"),
+        LOOP.replace("range(self.start_layer, self.end_layer)", "plan(self.start_layer)"),
+        LOOP.replace("return hidden_states, aux", "return hidden_states, pack(aux)"),
     ],
 )
-def test_forward_passes(tmp_path: Path, loop: str, line: str) -> None:
+def test_forward_passes(tmp_path: Path, loop: str) -> None:
     with pytest.raises(UsageError) as caught:
         read(tiny(tmp_path, PLUS_ONE, loop), [2, 4])
     assert caught.value.code == "WB-SETTER-UNREAD"
     assert caught.value.lines
     assert "tiny.py:" in caught.value.lines[0]
-    del line
 
 
 def test_layers_that_skip_one(tmp_path: Path) -> None:
@@ -106,7 +102,14 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="WB-SOURCE-NO-SGLANG"):
         SourceTree(tmp_path / "nowhere")
     write(tmp_path, broken="class Broken(:\n")
-    assert "class Broken" in stopped(tree if False else SourceTree(tmp_path), model="broken")
+    assert "class Broken" in stopped(SourceTree(tmp_path), model="broken")
+
+
+@pytest.mark.parametrize("inside", ["", "sglang", "clone"])
+def test_where_the_package_may_lie(tmp_path: Path, inside: str) -> None:
+    tiny(tmp_path / "python" if inside == "clone" else tmp_path)
+    root = tmp_path / inside if inside == "sglang" else tmp_path
+    assert resolve(SourceTree(root), "tiny", [2], 12).boundaries == (3,)
 
 
 def test_code_is_never_run(tmp_path: Path) -> None:

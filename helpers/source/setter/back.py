@@ -31,7 +31,7 @@ def ids_for(
 
 def candidates(wanted: tuple[int, ...]) -> Iterator[list[int]]:
     """Ids to try, the likeliest first."""
-    shifts = [[b - shift for b in wanted] for shift in (1, 0, 2, -1)]
+    shifts = [[b - shift for b in wanted] for shift in (0, 1, 2, -1)]
     yield from shifts
     if len(wanted) > 1:
         for ids in shifts[:2]:

@@ -89,7 +89,7 @@ def resolve(
         found: list[tuple[ClassRef, Reading]] = []
         for each in served_classes(module, architecture):
             if not any(classes.adds_nothing(each, known) for known, _ in found):
-                found.append((each, read_class(each, ids, num_layers)))
+                found.append((each, read_reaching(each, ids, num_layers)))
     except Unread as error:
         raise unread(error, model) from error
     except RecursionError as error:
@@ -102,8 +102,6 @@ def resolve(
                 place = other.module.at(other.node.lineno)
                 raise unread(Unread(place, f"{cls.name} and {other.name} of this file differ: name one"), model)
             differing.append(other.name)
-    if not first.taps and ids is not None:
-        first = replace(first, reaches=bool(read_class(cls, None, num_layers).taps))
     return conclude(model, cls.name, ids, num_layers, first, tuple(differing))
 
 
@@ -152,6 +150,14 @@ def entry_classes(module: Module) -> Iterator[ClassRef]:
         for stmt in module.node.body:
             if isinstance(stmt, ast.ClassDef) and "For" in stmt.name:
                 yield ClassRef(module, stmt)
+
+
+def read_reaching(cls: ClassRef, ids: Sequence[int] | None, num_layers: int) -> Reading:
+    """Reads one class; where nothing is tapped, also whether anything ever is."""
+    reading = read_class(cls, ids, num_layers)
+    if reading.taps or ids is None:
+        return reading
+    return replace(reading, reaches=bool(read_class(cls, None, num_layers).taps))
 
 
 def read_class(cls: ClassRef, ids: Sequence[int] | None, num_layers: int) -> Reading:

@@ -60,6 +60,8 @@ def find_traps(ids: tuple[int, ...], defaults: bool, reading: Reading, num_layer
     taps, raises, promised = reading.taps, reading.raises, reading.promised
     fired = [origins(tap, ids, defaults) for tap in taps]
     traps: list[Trap] = []
+    if not ids and not raises:
+        traps.append(Trap("never-fires", "the list of ids is empty: nothing is tapped"))
     for error in raises:
         if not error.origins:
             text = f"the engine itself raises {error} at {error.place}"
@@ -101,7 +103,8 @@ def origins(tap: Tap, ids: tuple[int, ...], defaults: bool) -> frozenset[int]:
 def silent(k: int, ids: tuple[int, ...], reading: Reading, num_layers: int, defaults: bool) -> Trap:
     """The trap of an id that taps nothing."""
     value = ids[k]
-    error = next((e for e in reading.raises if k in e.origins), None)
+    # Of several branches the last: the first one is what a launch argument would have to ask for.
+    error = next((e for e in reversed(reading.raises) if k in e.origins), None)
     beyond = value >= 0 and reading.reaches and (error is None or error.kind == "IndexError")
     why = ": no tap is taken there"
     if error is not None:

@@ -20,7 +20,7 @@ class SourceTree:
     """Files under a root: `sglang/srt/models/llama.py` and so on.
 
     Args:
-        root: a wheel, the folder that holds the package ``sglang``, or that package itself.
+        root: a wheel, the folder that holds the package ``sglang``, that package itself, or a clone of its repository.
 
     Raises:
         UsageError: ``WB-SOURCE-NO-SGLANG`` where there is no such package.
@@ -37,8 +37,10 @@ class SourceTree:
             self._zip = zipfile.ZipFile(root)
             self._names = frozenset(self._zip.namelist())
         else:
-            if (root / MODELS).is_dir() and not (root / "sglang").is_dir():
+            if (root / MODELS).is_dir() and not (root / "sglang" / MODELS).is_dir():
                 self.root = root.resolve().parent
+            elif (root / "python" / "sglang" / MODELS).is_dir():
+                self.root = root.resolve() / "python"
             if not (self.root / "sglang").is_dir():
                 raise UsageError(
                     "WB-SOURCE-NO-SGLANG",
