@@ -31,7 +31,7 @@ def set_ids(box: Box, draft: str, ids: Sequence[int], *, python: str = "python3"
     Ids that were written from here before are replaced; a revert goes back to the file from before the first.
 
     Raises:
-        RemoteFailed: WB-FILE-MISSING, WB-DRAFT-CONFIG, WB-PATCH-DRIFTED, WB-PATCH-WRITE, WB-PATCH-RACE.
+        RemoteFailed: WB-FILE-MISSING, WB-PATCH-CONFIG, WB-PATCH-DRIFTED, WB-PATCH-WRITE, WB-PATCH-RACE.
     """
     root = _folder(box, draft)
     view, now = _view(box, root, python)
@@ -178,7 +178,7 @@ def _config(data: bytes, where: str) -> dict[str, Any]:
     if isinstance(config, dict):
         return config
     raise RemoteFailed(
-        "WB-DRAFT-CONFIG",
+        "WB-PATCH-CONFIG",
         f"{printable(where)} is no config: {config if isinstance(config, str) else 'it holds no object'}",
         expected="a JSON object, as transformers writes it",
         next="push the drafter again, or mend the file",

@@ -270,7 +270,7 @@ def test_ids_of_what_is_no_config(box: Box, there: Path, text: str) -> None:
     (there / "config.json").write_text(text)
     with pytest.raises(RemoteFailed) as caught:
         draft_ids.set_ids(box, str(there), [1], python=sys.executable)
-    assert caught.value.code == "WB-DRAFT-CONFIG"
+    assert caught.value.code == "WB-PATCH-CONFIG"
     assert (there / "config.json").read_text() == text
     with pytest.raises(RemoteFailed) as caught:
         draft_ids.set_ids(box, str(there / "not there"), [1], python=sys.executable)
