@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from helpers.wiring.boundaries import Convention
     from helpers.wiring.diagnosis import Diagnosis
 
+FORMAT_HELP = "What the dump is, where its files leave it open: speculators, vllm, specforge, ..."
+
 
 def capture(
     box: Annotated[str, typer.Argument(metavar="BOX")],
@@ -80,11 +82,15 @@ def diagnose(
     return diagnosis.exit_code
 
 
-def inspect(path: Annotated[Path, typer.Argument(metavar="PATH")], as_json: AsJson = False) -> int:
+def inspect(
+    path: Annotated[Path, typer.Argument(metavar="PATH")],
+    format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
+    as_json: AsJson = False,
+) -> int:
     """Says what a folder or file of tensors is: format, samples, tokens, slots, width, dtype, layer ids."""
     from helpers.tensors.inspect import inspect as look
 
-    result = look(path)
+    result = look(path, format=format)
     emit(result, as_json=as_json, text=lines(result))
     return 0
 
