@@ -14,6 +14,7 @@ from helpers.paths import investigations_dir
 
 if TYPE_CHECKING:
     from helpers.serving.capture import Boundaries
+    from helpers.tensors.capture import Capture
     from helpers.wiring.boundaries import Convention
     from helpers.wiring.diagnosis import Diagnosis
 
@@ -69,6 +70,8 @@ def diagnose(
     served: Annotated[Path, typer.Option(metavar="PATH", help="A capture.")],
     train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump.")],
     draft: Annotated[Path | None, typer.Option(metavar="DIR", help="The drafter's folder.")] = None,
+    target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder.")] = None,
+    format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Says what the drafter was trained on, what it is fed, how the two differ, and which ids mend it."""
@@ -77,7 +80,8 @@ def diagnose(
     from helpers.wiring.diagnosis import diagnose as examine
 
     taken = read_capture(served, verify=True)
-    diagnosis = examine(taken, read_dump(train), convention=convention_of(taken.info), draft=draft)
+    dump = read_dump(train, format=format, slots=slots_of(taken, draft))
+    diagnosis = examine(taken, dump, convention=convention_of(taken.info), draft=draft, target=target)
     emit(diagnosis.to_json(), as_json=as_json, text=describe(diagnosis))
     return diagnosis.exit_code
 
@@ -122,6 +126,16 @@ def read(prompts: Path | None, replay: Path | None) -> list[Any]:
 
     assert replay is not None
     return [Prompt(f"s{i}", tuple(s.token_ids.tolist())) for i, s in enumerate(read_dump(replay))]
+
+
+def slots_of(taken: Capture, draft: Path | None) -> int | None:
+    """K, as the served side has it: of the feed, or of the drafter's fc."""
+    from helpers.wiring.drafts import fc_width
+
+    if taken.slots is not None or draft is None:
+        return taken.slots
+    width, hidden = fc_width(draft), taken.info.model.hidden_size
+    return width // hidden if width % hidden == 0 else None
 
 
 def convention_of(info: Any) -> Convention | None:

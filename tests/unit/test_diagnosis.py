@@ -16,8 +16,8 @@ from helpers.errors import UsageError
 from helpers.tensors.capture import read_capture
 from helpers.tensors.dumps import read_dump
 from helpers.wiring.boundaries import SGLANG_059_DEEPSEEK
-from helpers.wiring.comparison import compare_features
 from helpers.wiring.diagnosis import Diagnosis, diagnose
+from helpers.wiring.features import compare_features
 from helpers.wiring.tables import ladder_rows, norm_rows, slot_matrix_rows
 
 Change = Callable[[streams.Served], None]

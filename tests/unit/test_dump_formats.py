@@ -189,12 +189,12 @@ def test_shapes_and_types_that_do_not_fit(tmp_path: Path, writer: str, fault: st
 
 @pytest.mark.parametrize("writer", [w for w in dump_files.WRITERS if w not in ("speculators", "vllm")])
 def test_cut_and_flipped_archives(tmp_path: Path, writer: str) -> None:
-    path = dump_files.WRITERS[writer](tmp_path, 0, dump_files.states(64, 3))
+    path = dump_files.WRITERS[writer](tmp_path, 0, dump_files.states(512, 3))
     whole = path.read_bytes()
     path.write_bytes(whole[:-90])
     assert code(path) == "WB-DUMP-TRUNCATED"
     flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 1
+    flipped[len(whole) * 5 // 8] ^= 1
     path.write_bytes(flipped)
     assert code(path) == "WB-DUMP-CORRUPT"
 

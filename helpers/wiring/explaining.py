@@ -1,0 +1,250 @@
+"""What a slot is that is no tap as it stands: a tap of another row, a layer's own output, a normed or a rotated tap.
+
+Tried on up to `TOKENS` aligned tokens, for slots in doubt only. A kind is named when it explains the slot beyond doubt:
+little is left of the slot beside it, and the next best candidate leaves at least twice as much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from helpers.tensors.dumps import Dump
+from helpers.tensors.statistics import centre, gram_error, norm_spread, unit
+from helpers.wiring.comparison import MAX_RESIDUE, SAME
+from helpers.wiring.features import FEW, Aligned
+
+TOKENS = 512
+EDGE = 2  # shifts of up to two rows either way
+# Differences of boundaries carry the rounding of two large numbers; they are nearly orthogonal, so more may be left.
+MAX_OWN_RESIDUE = 0.3
+MAX_GRAM = 0.05
+MAX_NORM_SPREAD = 0.02
+
+Kind = Literal["plain", "own-output", "normed", "rotated", "unknown"]
+# A boundary's number, or ("slot", j) for a trained slot that is known only as itself; None where nothing is known.
+Label = int | tuple[str, int] | None
+Read = Callable[[int], Float[Tensor, "N H"]]  # the rows at a shift
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a slot is: ``kind`` of ``label``, ``shift`` rows on, times ``scale``."""
+
+    label: Label
+    kind: Kind = "plain"
+    shift: int = 0
+    scale: float = 1.0
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How close x is to a candidate: mean centred cosine, the factor, what is left beside it."""
+
+    score: float
+    scale: float
+    residue: float
+
+    @property
+    def distance(self) -> float:
+        return math.sqrt(max(0.0, 2 - 2 * self.score))
+
+
+NOTHING = Measured(-1.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Stretches of consecutive aligned rows, on which slots in doubt are tried."""
+
+    aligned: Aligned
+    dump: Dump
+
+    @cached_property
+    def runs(self) -> list[tuple[int, Tensor, Tensor]]:
+        """(pairing, served rows, trained rows) of stretches longer than the two edges."""
+        found, total = [], 0
+        for number, pairing in enumerate(self.aligned.pairings):
+            step = (pairing.trained.diff() != 1) | (pairing.served.diff() != 1)
+            cuts = [0, *(step.nonzero().flatten() + 1).tolist(), len(pairing)]
+            for a, b in pairwise(cuts):
+                b = min(b, a + TOKENS - total + 2 * EDGE)
+                if b - a > 2 * EDGE:
+                    found.append((number, pairing.served[a:b], pairing.trained[a:b]))
+                    total += b - a - 2 * EDGE
+                if total >= TOKENS:
+                    return found
+        return found
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(rows) - 2 * EDGE for _, rows, _ in self.runs)
+
+    def reader(self, load: Callable[[int, Tensor, Tensor], Tensor]) -> Read:
+        """A candidate that is loaded once, and read at any shift."""
+        parts: list[Tensor] = []
+
+        def read(shift: int) -> Tensor:
+            if not parts:
+                parts.extend(load(*run).float() for run in self.runs)
+            return torch.cat([part[EDGE + shift : len(part) - EDGE + shift] for part in parts])
+
+        return read
+
+    def served(self, slot: int) -> Read:
+        view = self.aligned.view
+        out = self.aligned.left_out.get("served", torch.empty(0, dtype=torch.long))
+
+        def load(_: int, rows: Tensor, __: Tensor) -> Tensor:
+            x = view.rows("feed", rows).view(len(rows), -1, view.hidden)[:, slot].float()
+            return x.masked_fill(torch.isin(rows, out).unsqueeze(1), float("nan"))
+
+        return self.reader(load)
+
+    def trained(self, slot: int) -> Read:
+        return self.reader(lambda n, _, rows: self.aligned.pairings[n].sample.rows(rows)[:, slot])
+
+    def tap(self, boundary: int, *, true: bool) -> Read:
+        taps = self.aligned.taps
+        read = taps.true if true else taps.rows
+        return self.reader(lambda _, rows, __: read(boundary, rows))
+
+    def tensor(self, name: str) -> Read:
+        return self.reader(lambda _, rows, __: self.aligned.view.rows(name, rows))
+
+    def candidates(self, side: str) -> list[tuple[Label, Read]]:
+        """The taps that a side's slots are held against; the served side's against the trained slots as well."""
+        taps = self.aligned.taps
+        found: list[tuple[Label, Read]] = [(b, self.tap(b, true=side == "trained")) for b in taps.ladder]
+        if side == "served" and not taps.complete:
+            found += [(("slot", j), self.trained(j)) for j in range(self.dump.slots)]
+        return found
+
+    def own_outputs(self, side: str) -> Iterator[tuple[int, Read]]:
+        """What layers put out by themselves: ``out.b`` where it was captured, and the step between two boundaries."""
+        taps, view = self.aligned.taps, self.aligned.view
+        for boundary in taps.ladder:
+            name = f"out.{boundary}"
+            if boundary > 0 and name in view.capture.ranks[0].entries and view.kinds.get(name) is None:
+                yield boundary, self.tensor(name)
+            if boundary - 1 in taps.ladder:
+                yield boundary, step(*(self.tap(b, true=side == "trained") for b in (boundary, boundary - 1)))
+
+
+def step(after: Read, before: Read) -> Read:
+    return lambda shift: after(shift) - before(shift)
+
+
+def measure(x: Tensor, t: Tensor) -> Measured:
+    """x held against t, on the rows where both are finite."""
+    x, t = finite(x, t)
+    if len(x) < FEW:
+        return NOTHING
+    score = float((unit(centre(x)) * unit(centre(t))).sum(-1).mean())
+    scale = float((x * t).sum() / t.square().sum().clamp(min=1e-30))
+    return Measured(score, scale, float((x - scale * t).norm() / x.norm().clamp(min=1e-30)))
+
+
+def finite(x: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    good = torch.isfinite(x).all(dim=1) & torch.isfinite(t).all(dim=1)
+    return x[good], t[good]
+
+
+def explain(bench: Bench, x: Read, side: str) -> Reading | None:
+    """The kind that explains a slot beyond doubt; None where none does, or where it cannot be told."""
+    if bench.tokens < FEW:
+        return None
+    candidates = bench.candidates(side)
+    return (
+        moved(x, candidates, complete=bench.aligned.taps.complete)
+        or own_output(x, list(bench.own_outputs(side)), candidates)
+        or normed(x, candidates)
+        or rotated(x, candidates)
+    )
+
+
+def moved(x: Read, candidates: list[tuple[Label, Read]], *, complete: bool) -> Reading | None:
+    """A tap, a row or two on or back."""
+    here = x(0)
+    tried = [
+        (measure(here, tap(shift)), shift, number)
+        for number, (_, tap) in enumerate(candidates)
+        for shift in (-2, -1, 1, 2)
+    ]
+    if not tried:
+        return None
+    best, shift, number = max(tried, key=lambda one: one[0].score)
+    label, tap = candidates[number]
+    still = measure(here, tap(0))
+    rivals = [still.distance] + [
+        between.distance
+        for other, (_, read) in enumerate(candidates)
+        if other != number and (between := measure(tap(shift), read(shift))).score < SAME
+    ]
+    certain = best.distance <= 0.5 * min(rivals) and best.residue <= MAX_RESIDUE and (complete or best.score >= SAME)
+    figures = {"score": round(best.score, 6), "score_unshifted": round(still.score, 6)}
+    return Reading(label, "plain", shift, best.scale, figures) if certain else None
+
+
+def own_output(x: Read, own: list[tuple[int, Read]], candidates: list[tuple[Label, Read]]) -> Reading | None:
+    """What one layer put out, without the residual that it is added to."""
+    here = x(0)
+    tried = [(measure(here, read(0)), number) for number, (_, read) in enumerate(own)]
+    if not tried:
+        return None
+    best, number = max(tried, key=lambda one: one[0].score)
+    boundary, found = own[number]
+    others = [read for b, read in own if b != boundary] + [read for _, read in candidates]
+    rival = min((measure(found(0), read(0)).distance for read in others), default=0.0)
+    if best.residue > MAX_OWN_RESIDUE or best.distance > 0.5 * rival:
+        return None
+    return Reading(boundary, "own-output", 0, best.scale, {"score": round(best.score, 6), "boundary": boundary})
+
+
+def normed(x: Read, candidates: list[tuple[Label, Read]]) -> Reading | None:
+    """A tap after RMS norm: tap times a factor for each token times a weight for each channel."""
+    here = x(0)
+    fits = sorted(((norm_fit(here, tap(0)), n) for n, (_, tap) in enumerate(candidates)), key=lambda one: one[0][0])
+    if not fits or fits[0][0][0] > MAX_RESIDUE or (len(fits) > 1 and fits[0][0][0] > 0.5 * fits[1][0][0]):
+        return None
+    (residue, flat), number = fits[0]
+    label = candidates[number][0]
+    return Reading(label, "normed", 0, 1.0, {"residue": round(residue, 6), "weights": flat > max(2 * residue, 0.02)})
+
+
+def norm_fit(x: Tensor, t: Tensor) -> tuple[float, float]:
+    """What is left of x beside normed t with the best weights, and with the best single weight."""
+    x, t = finite(x, t)
+    if len(x) < FEW:
+        return 1.0, 1.0
+    u = t * torch.rsqrt(t.square().mean(dim=-1, keepdim=True).clamp(min=1e-30))
+    weight = (x * u).sum(dim=0) / u.square().sum(dim=0).clamp(min=1e-30)
+    single = (x * u).sum() / u.square().sum().clamp(min=1e-30)
+    spread = centre(x).norm().clamp(min=1e-30)
+    fitted = max(float((x - u * weight).norm() / x.norm()), float(centre(x - u * weight).norm() / spread))
+    return fitted, float((x - u * single).norm() / x.norm().clamp(min=1e-30))
+
+
+def rotated(x: Read, candidates: list[tuple[Label, Read]]) -> Reading | None:
+    """A tap in other axes: lengths and inner products between tokens are kept, directions are not."""
+    here = x(0)
+    fits = []
+    for number, (_, tap) in enumerate(candidates):
+        a, b = finite(here, tap(0))
+        if len(a) >= FEW:
+            fits.append((gram_error(a[:256], b[:256]), norm_spread(a, b), number))
+    fits.sort()
+    if not fits or fits[0][0] > MAX_GRAM or fits[0][1] > MAX_NORM_SPREAD:
+        return None
+    alone = len(fits) == 1 or fits[0][0] <= 0.5 * fits[1][0]
+    figures = {"gram_error": round(fits[0][0], 6), "norm_difference": round(fits[0][1], 6)}
+    return Reading(candidates[fits[0][2]][0] if alone else None, "rotated", 0, 1.0, figures)
