@@ -18,7 +18,7 @@ class Health:
     non_finite: dict[str, list[int]] = field(default_factory=dict)
     zero: dict[str, list[int]] = field(default_factory=dict)
     hashes: dict[str, list[Tensor]] = field(default_factory=dict)
-    seen: dict[str, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
+    seen: dict[str, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)  # places [n], tokens [n, S]
 
     def finite(self, name: str, x: Tensor, places: Int64[Tensor, " N"]) -> Bool[Tensor, " N"]:
         """Which rows are finite; the others are counted."""
@@ -27,8 +27,11 @@ class Health:
             self.non_finite.setdefault(name, []).extend(places[~good].tolist())
         return good
 
-    def rows(self, name: str, x: Tensor, places: Int64[Tensor, " N"], tokens: Int64[Tensor, " N"]) -> None:
-        """Note the rows of a feature [N, H]: which are zero, and what tells them apart."""
+    def rows(self, name: str, x: Tensor, places: Int64[Tensor, " N"], tokens: Int64[Tensor, "N S"]) -> None:
+        """Note the rows of a feature [N, H]: which are zero, and what tells them apart.
+
+        ``tokens`` are each row's own, and its neighbours': rows that stand a token off are not stale for that.
+        """
         empty = (x == 0).all(dim=1) if x.dtype.itemsize > 1 else (x.float() == 0).all(dim=1)
         if empty.any():
             self.zero.setdefault(name, []).extend(places[empty].tolist())
@@ -37,7 +40,11 @@ class Health:
         self.seen.setdefault(name, []).append((places[keep], tokens[keep]))
 
     def repeated(self, name: str) -> list[int]:
-        """Places whose row is that of another token as well; the first of each such group counts too."""
+        """Places whose row is that of another token as well; the first of each such group counts too.
+
+        Equal texts give equal rows, and an embedding's rows are equal for equal tokens. So equal rows are stale only
+        where their tokens differ, and those of the rows a step on or back (the same step for all) differ as well.
+        """
         if not self.hashes.get(name):
             return []
         hashes = torch.cat(self.hashes[name])
@@ -45,10 +52,13 @@ class Health:
         _, group = torch.unique(hashes, return_inverse=True)
         if len(hashes) == 0 or int(group.max()) + 1 == len(hashes):
             return []
-        low = torch.full((int(group.max()) + 1,), torch.iinfo(torch.int64).max).scatter_reduce(0, group, tokens, "amin")
-        high = torch.full_like(low, -1).scatter_reduce(0, group, tokens, "amax")
-        several: Tensor = (low != high)[group]
-        return [int(place) for place in places[several]]
+        found: list[list[int]] = []
+        for column in tokens.T:
+            low = torch.full((int(group.max()) + 1,), torch.iinfo(torch.int64).max)
+            low = low.scatter_reduce(0, group, column, "amin")
+            high = torch.full_like(low, -1).scatter_reduce(0, group, column, "amax")
+            found.append([int(place) for place in places[(low != high)[group]]])
+        return min(found, key=len)
 
     def stale(self, name: str) -> list[int]:
         """Places of rows that are zero or repeat across different tokens."""

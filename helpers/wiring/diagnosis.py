@@ -125,6 +125,8 @@ def diagnose(
         if not counts and compared.served_slots:
             findings += slot_findings(compared, *readings)
     wrong = any(finding.severity == "error" for finding in findings)
+    if wrong:  # the slots may be right, yet there is no need to look elsewhere
+        findings = [finding for finding in findings if finding.code != "features-match"]
     matches = any(finding.code == "features-match" for finding in findings)
     return Diagnosis(
         verdict="mismatch" if wrong else "match" if matches else "inconclusive",

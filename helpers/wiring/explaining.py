@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from helpers.tensors.dumps import Dump
-from helpers.tensors.statistics import centre, gram_error, norm_spread, unit
+from helpers.tensors.statistics import SHIFTS, centre, gram_error, norm_spread, unit
 from helpers.wiring.comparison import MAX_RESIDUE, SAME
 from helpers.wiring.features import FEW, Aligned
 
@@ -144,17 +144,36 @@ def step(after: Read, before: Read) -> Read:
     return lambda shift: after(shift) - before(shift)
 
 
-def measure(x: Tensor, t: Tensor) -> Measured:
-    """x held against t, on the rows where both are finite."""
-    x, t = finite(x, t)
-    if len(x) < FEW:
-        return NOTHING
-    score = float((unit(centre(x)) * unit(centre(t))).sum(-1).mean())
-    scale = float((x * t).sum() / t.square().sum().clamp(min=1e-30))
-    return Measured(score, scale, float((x - scale * t).norm() / x.norm().clamp(min=1e-30)))
+class Held:
+    """A slot's rows, made ready to be held against many candidates."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+        self.sound = all_finite(x)
+        self.direction = unit(centre(x)) if self.sound else x
+        self.length = float(x.norm())
+
+    def measure(self, t: Tensor) -> Measured:
+        """The rows held against a candidate's, where both are finite."""
+        if not self.sound or not all_finite(t):
+            x, t = finite(self.x, t)
+            return Held(x).measure(t) if len(x) >= FEW else NOTHING
+        if len(t) < FEW:
+            return NOTHING
+        score = float((self.direction * unit(centre(t))).sum() / len(t))
+        scale = float((self.x * t).sum() / t.square().sum().clamp(min=1e-30))
+        return Measured(score, scale, float((self.x - scale * t).norm()) / max(self.length, 1e-30))
+
+
+def all_finite(x: Tensor) -> bool:
+    """Whether every value is finite: a sum says so, and costs less than a look at each."""
+    return bool(torch.isfinite(x.sum(dtype=torch.float64)))
 
 
 def finite(x: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows where both are finite."""
+    if all_finite(x) and all_finite(t):
+        return x, t
     good = torch.isfinite(x).all(dim=1) & torch.isfinite(t).all(dim=1)
     return x[good], t[good]
 
@@ -174,40 +193,37 @@ def explain(bench: Bench, x: Read, side: str) -> Reading | None:
 
 def moved(x: Read, candidates: list[tuple[Label, Read]], *, complete: bool) -> Reading | None:
     """A tap, a row or two on or back."""
-    here = x(0)
-    tried = [
-        (measure(here, tap(shift)), shift, number)
-        for number, (_, tap) in enumerate(candidates)
-        for shift in (-2, -1, 1, 2)
-    ]
+    here = Held(x(0))
+    steps = [shift for shift in SHIFTS if shift]
+    tried = [(here.measure(tap(s)), s, number) for number, (_, tap) in enumerate(candidates) for s in steps]
     if not tried:
         return None
     best, shift, number = max(tried, key=lambda one: one[0].score)
+    if best.residue > MAX_RESIDUE or (best.score < SAME and not complete):
+        return None
     label, tap = candidates[number]
-    still = measure(here, tap(0))
-    rivals = [still.distance] + [
-        between.distance
-        for other, (_, read) in enumerate(candidates)
-        if other != number and (between := measure(tap(shift), read(shift))).score < SAME
-    ]
-    certain = best.distance <= 0.5 * min(rivals) and best.residue <= MAX_RESIDUE and (complete or best.score >= SAME)
+    still, there = here.measure(tap(0)), Held(tap(shift))
+    others = (there.measure(read(shift)) for other, (_, read) in enumerate(candidates) if other != number)
+    rivals = [still.distance, *(other.distance for other in others if other.score < SAME)]
     figures = {"score": round(best.score, 6), "score_unshifted": round(still.score, 6)}
-    return Reading(label, "plain", shift, best.scale, figures) if certain else None
+    return Reading(label, "plain", shift, best.scale, figures) if best.distance <= 0.5 * min(rivals) else None
 
 
 def own_output(x: Read, own: list[tuple[int, Read]], candidates: list[tuple[Label, Read]]) -> Reading | None:
     """What one layer put out, without the residual that it is added to."""
-    here = x(0)
-    tried = [(measure(here, read(0)), number) for number, (_, read) in enumerate(own)]
+    here = Held(x(0))
+    tried = [(here.measure(read(0)), number) for number, (_, read) in enumerate(own)]
     if not tried:
         return None
     best, number = max(tried, key=lambda one: one[0].score)
-    boundary, found = own[number]
-    others = [read for b, read in own if b != boundary] + [read for _, read in candidates]
-    rival = min((measure(found(0), read(0)).distance for read in others), default=0.0)
-    if best.residue > MAX_OWN_RESIDUE or best.distance > 0.5 * rival:
+    if best.residue > MAX_OWN_RESIDUE:
         return None
-    return Reading(boundary, "own-output", 0, best.scale, {"score": round(best.score, 6), "boundary": boundary})
+    boundary, found = own[number]
+    there = Held(found(0))
+    others = [read for b, read in own if b != boundary] + [read for _, read in candidates]
+    rival = min((there.measure(read(0)).distance for read in others), default=0.0)
+    figures = {"score": round(best.score, 6), "boundary": boundary}
+    return Reading(boundary, "own-output", 0, best.scale, figures) if best.distance <= 0.5 * rival else None
 
 
 def normed(x: Read, candidates: list[tuple[Label, Read]]) -> Reading | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from helpers.tensors.align import Pairing, align_rows
 from helpers.tensors.capture import Capture
 from helpers.tensors.dumps import Dump
 from helpers.tensors.health import Health
-from helpers.tensors.statistics import compare, means, norms
+from helpers.tensors.statistics import SHIFTS, compare, means, norms
 from helpers.tensors.view import View, look
 from helpers.wiring.checkpoint import Target
 from helpers.wiring.comparison import SlotComparison
@@ -118,8 +118,12 @@ def stream(aligned: Aligned, dump: Dump, *, again: bool = False) -> SlotComparis
     small = 4 * total * width_of(aligned, dump) <= IN_MEMORY
     held = list(blocks(noted, dump, count=not again)) if small else None
     stride = max(1, -(-total // MEAN_TOKENS))
+
+    def first() -> Iterable[tuple[Tensor, Tensor]]:
+        return held if held is not None else blocks(unnoted, dump, stride=stride, count=False)
+
     try:
-        mean, _ = means(lambda: (s for s, _ in held if held is not None else blocks(unnoted, dump, stride=stride, count=False)))
+        mean, _ = means(lambda: (stack for stack, _ in first()))
     except ValueError:  # nothing finite: what is broken is counted all the same
         if held is None:
             list(blocks(noted, dump))
@@ -141,6 +145,12 @@ def stream(aligned: Aligned, dump: Dump, *, again: bool = False) -> SlotComparis
     )
 
 
+def width_of(aligned: Aligned, dump: Dump) -> int:
+    """Values of a row of the stack."""
+    taps = aligned.taps
+    return ((aligned.view.slots or 0) + dump.slots + len(taps.ladder) + len(taps.reduced)) * aligned.view.hidden
+
+
 def blocks(aligned: Aligned, dump: Dump, *, stride: int = 1, count: bool = True) -> Iterator[tuple[Tensor, Tensor]]:
     """Stacks [n, S, H] in float32 of rows that are finite, and their positions; ``count``: note each row's hash."""
     taps, view, health = aligned.taps, aligned.view, aligned.health
@@ -152,7 +162,7 @@ def blocks(aligned: Aligned, dump: Dump, *, stride: int = 1, count: bool = True)
             served = pairing.served[start : start + step : stride]
             trained = pairing.trained[start : start + step : stride]
             numbers = at + torch.arange(start, start + len(served) * stride, stride)
-            tokens = view.token_ids[served]
+            tokens = neighbours(pairing.sample.token_ids, trained)
             good = torch.ones(len(served), dtype=torch.bool)
             parts: list[Tensor] = []
             sides = [("trained", pairing.sample.rows(trained), numbers)]
@@ -180,6 +190,22 @@ def blocks(aligned: Aligned, dump: Dump, *, stride: int = 1, count: bool = True)
         at += len(pairing)
 
 
+def neighbours(text: Tensor, index: Tensor) -> Tensor:
+    """The tokens of some rows of a text, and of the rows up to two before and after; -1 beyond its ends. [n, 5]"""
+    padded = torch.nn.functional.pad(text, (2, 2), value=-1)
+    return torch.stack([padded[index + 2 + step] for step in SHIFTS], dim=1)
+
+
+def around(view: View, index: Tensor) -> Tensor:
+    """As `neighbours`, of rows of a capture; -1 where the neighbour is another request's."""
+    parts = []
+    for step in SHIFTS:
+        near = (index + step).clamp(0, len(view.token_ids) - 1)
+        same = (view.request[near] == view.request[index]) & (view.positions[near] == view.positions[index] + step)
+        parts.append(torch.where(same, view.token_ids[near], -1))
+    return torch.stack(parts, dim=1)
+
+
 def look_at_the_rest(aligned: Aligned) -> None:
     """The rows of the capture that were paired with nothing: they are not compared, but they may be broken too."""
     view, health = aligned.view, aligned.health
@@ -199,4 +225,4 @@ def look_at_the_rest(aligned: Aligned) -> None:
             sound = health.finite("feed", x, fed)
             x, fed = x[sound], fed[sound]
             for i, part in enumerate(x.split(view.hidden, dim=1) if view.slots else ()):  # type: ignore[no-untyped-call]
-                health.rows(f"feed[{i}]", part, fed, view.token_ids[fed])
+                health.rows(f"feed[{i}]", part, fed, around(view, fed))

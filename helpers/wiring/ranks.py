@@ -74,7 +74,7 @@ def rank_findings(view: RankView) -> list[Finding]:
     """Findings where the ranks hold different things."""
     if view.view in ("token-shard", "other-tokens"):
         how = "the ranks hold other tokens each" if view.reconstructed else "the ranks hold rows of different tokens"
-        evidence = {"ranks": view.ranks, "reconstructed": bool(view.reconstructed)}
+        counted = {"ranks": view.ranks, "reconstructed": bool(view.reconstructed)}
         return [error("rank-token-shard", None, f"{how}: the hidden states are not gathered at the tap", **counted)]
     findings = []
     sliced = sorted(name for name, kind in view.kinds.items() if kind == "feature-shard" and is_tap(name))

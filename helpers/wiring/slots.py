@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from helpers.tensors.dumps import Dump
 from helpers.wiring.comparison import Match, SlotComparison
-from helpers.wiring.explaining import Bench, Label, Reading, explain, measure, norm_fit
+from helpers.wiring.explaining import Bench, Held, Label, Reading, explain, norm_fit
 from helpers.wiring.features import Aligned
 from helpers.wiring.findings import Finding, error
 
@@ -70,7 +70,7 @@ def rather_normed(bench: Bench, found: Reading, slot: int, side: str, twin: int 
         return found
     tap = bench.trained(twin) if twin is not None else bench.tap(int(str(found.label)), true=side == "trained")
     residue, flat = norm_fit(x, tap(0))
-    if residue > 0.05 or residue > 0.5 * measure(x, tap(0)).residue:
+    if residue > 0.05 or residue > 0.5 * Held(x).measure(tap(0)).residue:
         return found
     evidence = {"residue": round(residue, 6), "weights": flat > max(2 * residue, 0.02)}
     return Reading(found.label, "normed", 0, 1.0, evidence)
