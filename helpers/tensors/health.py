@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -22,7 +23,10 @@ class Health:
 
     def finite(self, name: str, x: Tensor, places: Int64[Tensor, " N"]) -> Bool[Tensor, " N"]:
         """Which rows are finite; the others are counted."""
-        good = torch.isfinite(x.float() if x.dtype.itemsize == 1 else x).flatten(1).all(dim=1)
+        x = x.float() if x.dtype.itemsize == 1 else x
+        if math.isfinite(float(x.sum(dtype=torch.float64))):  # one NaN makes it NaN, one infinity infinite
+            return torch.ones(len(x), dtype=torch.bool)
+        good = torch.isfinite(x).flatten(1).all(dim=1)
         if not good.all():
             self.non_finite.setdefault(name, []).extend(places[~good].tolist())
         return good

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from helpers.tensors.dumps import Dump
 from helpers.tensors.statistics import SHIFTS, centre, gram_error, norm_spread, unit
+from helpers.wiring.checkpoint import Target
 from helpers.wiring.comparison import MAX_RESIDUE, SAME
 from helpers.wiring.features import FEW, Aligned
 
@@ -182,11 +183,12 @@ def explain(bench: Bench, x: Read, side: str) -> Reading | None:
     """The kind that explains a slot beyond doubt; None where none does, or where it cannot be told."""
     if bench.tokens < FEW:
         return None
+    target = bench.aligned.taps.target
     candidates = bench.candidates(side)
     return (
         moved(x, candidates, complete=bench.aligned.taps.complete)
         or own_output(x, list(bench.own_outputs(side)), candidates)
-        or normed(x, candidates)
+        or normed(x, candidates, target)
         or rotated(x, candidates)
     )
 
@@ -226,28 +228,46 @@ def own_output(x: Read, own: list[tuple[int, Read]], candidates: list[tuple[Labe
     return Reading(boundary, "own-output", 0, best.scale, figures) if best.distance <= 0.5 * rival else None
 
 
-def normed(x: Read, candidates: list[tuple[Label, Read]]) -> Reading | None:
+def normed(x: Read, candidates: list[tuple[Label, Read]], target: Target | None = None) -> Reading | None:
     """A tap after RMS norm: tap times a factor for each token times a weight for each channel."""
     here = x(0)
-    fits = sorted(((norm_fit(here, tap(0)), n) for n, (_, tap) in enumerate(candidates)), key=lambda one: one[0][0])
-    if not fits or fits[0][0][0] > MAX_RESIDUE or (len(fits) > 1 and fits[0][0][0] > 0.5 * fits[1][0][0]):
+    fits = sorted(((norm_fit(here, tap(0)).left, n) for n, (_, tap) in enumerate(candidates)))
+    if not fits or fits[0][0] > MAX_RESIDUE or (len(fits) > 1 and fits[0][0] > 0.5 * fits[1][0]):
         return None
-    (residue, flat), number = fits[0]
-    label = candidates[number][0]
-    return Reading(label, "normed", 0, 1.0, {"residue": round(residue, 6), "weights": flat > max(2 * residue, 0.02)})
+    label, tap = candidates[fits[0][1]]
+    return Reading(label, "normed", 0, 1.0, norm_fit(here, tap(0)).evidence(target))
 
 
-def norm_fit(x: Tensor, t: Tensor) -> tuple[float, float]:
-    """What is left of x beside normed t with the best weights, and with the best single weight."""
+@dataclass(frozen=True)
+class NormFit:
+    """A slot held against a normed tap: what is ``left`` with the best ``weight`` [H], and with one weight for all."""
+
+    left: float
+    left_flat: float
+    weight: Tensor
+
+    def evidence(self, target: Target | None) -> dict[str, Any]:
+        """What the norm's weights are, as far as can be told."""
+        which = "none" if self.left_flat <= max(2 * self.left, 0.02) else "some"
+        if target is not None and which == "some":
+            norm = target.norm.float()
+            apart = float((self.weight - norm).norm() / norm.norm()) if norm.shape == self.weight.shape else 1.0
+            which = "the target's" if apart <= MAX_RESIDUE else "not the target's"
+        return {"residue": round(self.left, 6), "weights": which}
+
+
+def norm_fit(x: Tensor, t: Tensor) -> NormFit:
+    """Hold x against t after an RMS norm."""
     x, t = finite(x, t)
     if len(x) < FEW:
-        return 1.0, 1.0
+        return NormFit(1.0, 1.0, x.new_ones(x.shape[1]))
     u = t * torch.rsqrt(t.square().mean(dim=-1, keepdim=True).clamp(min=1e-30))
     weight = (x * u).sum(dim=0) / u.square().sum(dim=0).clamp(min=1e-30)
     single = (x * u).sum() / u.square().sum().clamp(min=1e-30)
-    spread = centre(x).norm().clamp(min=1e-30)
-    fitted = max(float((x - u * weight).norm() / x.norm()), float(centre(x - u * weight).norm() / spread))
-    return fitted, float((x - u * single).norm() / x.norm().clamp(min=1e-30))
+    rest, length = x - u * weight, x.norm().clamp(min=1e-30)
+    # Outlier channels that hardly change would be fitted by their weight alone: so without the means as well.
+    left = max(float(rest.norm() / length), float(centre(rest).norm() / centre(x).norm().clamp(min=1e-30)))
+    return NormFit(left, float((x - u * single).norm() / length), weight)
 
 
 def rotated(x: Read, candidates: list[tuple[Label, Read]]) -> Reading | None:

@@ -184,7 +184,8 @@ def blocks(aligned: Aligned, dump: Dump, *, stride: int = 1, count: bool = True)
                 parts.append(tap.float().unsqueeze(1))
             parts += [taps.true(boundary, served).float().unsqueeze(1) for boundary in taps.reduced]
             stack = torch.cat(parts, dim=1)
-            good &= torch.isfinite(stack).flatten(1).all(dim=1)
+            if taps.reduced:
+                good &= torch.isfinite(stack).flatten(1).all(dim=1)
             if good.any():
                 yield (stack, trained) if good.all() else (stack[good], trained[good])
         at += len(pairing)

@@ -69,11 +69,10 @@ def rather_normed(bench: Bench, found: Reading, slot: int, side: str, twin: int 
     if x is None:
         return found
     tap = bench.trained(twin) if twin is not None else bench.tap(int(str(found.label)), true=side == "trained")
-    residue, flat = norm_fit(x, tap(0))
-    if residue > 0.05 or residue > 0.5 * Held(x).measure(tap(0)).residue:
+    fit = norm_fit(x, tap(0))
+    if fit.left > 0.05 or fit.left > 0.5 * Held(x).measure(tap(0)).residue:
         return found
-    evidence = {"residue": round(residue, 6), "weights": flat > max(2 * residue, 0.02)}
-    return Reading(found.label, "normed", 0, 1.0, evidence)
+    return Reading(found.label, "normed", 0, 1.0, fit.evidence(bench.aligned.taps.target))
 
 
 def slot_findings(compared: SlotComparison, served: list[Reading], trained: list[Reading]) -> list[Finding]:

@@ -69,7 +69,7 @@ def served_ladders(
     ladder = [torch.cat([one[b] for one in ladders]) for b in range(len(ladders[0]))]
     lengths = [len(text) for text in texts]
     ends = torch.tensor(lengths).cumsum(0)
-    rows = torch.tensor([i for i in range(sum(lengths)) if i + 1 not in ends.tolist()])
+    rows = torch.tensor([i for i in range(sum(lengths)) if i + 1 not in ends.tolist()], dtype=torch.long)
     tensors = {f"boundary.{b:03d}": tap for b, tap in enumerate(ladder)} | {
         "token_ids": torch.cat(texts),
         "positions": torch.cat([torch.arange(n) for n in lengths]),
