@@ -8,14 +8,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 export PYTHONUNBUFFERED = 1
+# Which torch .venv has; TORCH=cuda (or cpu) asks for another one, which makes the set-up run again.
+HAS := $(shell sed -n 's/^torch=//p' $(STAMP) 2>/dev/null)
+KIND := $(or $(TORCH),$(HAS),cpu)
 
 .PHONY: setup demo test test-full lab bench lint check-python
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
 
+ifneq ($(KIND),$(HAS))
+.PHONY: $(STAMP)
+endif
 $(STAMP): requirements.lock remote/lab/requirements.lock pyproject.toml tools/bootstrap.py
-	$(PYTHON) tools/bootstrap.py --venv $(VENV) --torch $(or $(TORCH),cpu)
+	$(PYTHON) tools/bootstrap.py --venv $(VENV) --torch $(KIND)
 
 demo: $(STAMP)
 	@$(BIN)/python -m helpers.demo

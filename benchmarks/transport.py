@@ -83,7 +83,7 @@ def _pulls(server: Server, folder: Path) -> Iterator[Row]:
 def _replicas(server: Server, folder: Path) -> Row:
     source, ours, theirs = server.home / "capture", folder / "ours", folder / "theirs"
     source.mkdir()
-    tensors = {f"boundary.{number:03d}": torch.randn(2048, 4096).bfloat16() for number in range(4)}
+    tensors = {f"boundary.{number:03d}": torch.randn(4096, 4096).bfloat16() for number in range(4)}
     for rank in range(RANKS):
         save_file(tensors, source / f"rank{rank}.safetensors", metadata={"rank": str(rank)})
     size = sum(path.stat().st_size for path in source.iterdir()) / MIB

@@ -1,119 +1,27 @@
 """`make demo`: runs notebooks/00_start_here.ipynb headless against the lab and prints what it measured.
 
-The notebook is the story; this module only drives it: starts the lab when none is up, shows what the cells print while
-they run, and leaves no process behind, whether it ends well, fails, or is interrupted.
+The notebook is the story; this module only drives it: starts the lab when none is up, and leaves no process of its own
+behind, whether it ends well, fails, or is interrupted. A lab that was up before stays up.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
-
-from helpers.errors import WorkbookError
+from helpers.errors import UsageError, WorkbookError
 from helpers.paths import ROOT, investigations_dir
 
 NOTEBOOK = ROOT / "notebooks" / "00_start_here.ipynb"
-
-
-class _LiveClient(NotebookClient):
-    """Executes a notebook, passes on what its cells print at once, and hands interrupts to the kernel.
-
-    An interrupt is not raised here but sent to the kernel: the running cell then unwinds through its own clean-up
-    (a server is stopped, a patch is reverted) and ends with KeyboardInterrupt, as it would in JupyterLab.
-    """
-
-    interrupts = 0
-
-    def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
-        if msg["msg_type"] == "stream":
-            sys.stderr.write(msg["content"]["text"])
-            sys.stderr.flush()
-        return super().process_message(msg, cell, cell_index)
-
-    def on_signal(self, _signal: int, _frame: FrameType | None) -> None:
-        self.interrupts += 1
-        if self.interrupts == 1:
-            _say("interrupted: stopping the server and putting things back")
-        pid = getattr(getattr(self.km, "provisioner", None), "pid", None)
-        if pid is None or self.interrupts > 3:  # no kernel yet, or one that does not listen
-            raise KeyboardInterrupt
-        os.kill(pid, signal.SIGINT)
-
-
-@contextmanager
-def _handling(handler: Callable[[int, FrameType | None], None] | int) -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP go to `handler` inside the block."""
-    previous = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, old in previous.items():
-            signal.signal(number, old)
-
-
-def run_notebook(path: Path, saved: Path, *, timeout: float = 1200) -> None:
-    """Executes a notebook from top to bottom, in a kernel of this interpreter, in the notebook's own folder.
-
-    Args:
-        saved: where the notebook goes with its outputs, also when a cell fails: what ran until then is the evidence.
-        timeout: seconds for one cell.
-
-    Raises:
-        KeyboardInterrupt: after the interrupted cell's own clean-up.
-        CellExecutionError: when a cell failed.
-    """
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    titles = _titles(notebook)
-    client = _LiveClient(
-        notebook,
-        timeout=int(timeout),
-        kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
-        on_cell_start=lambda cell, cell_index: _say(titles[cell_index]) if cell_index in titles else None,
-    )
-    try:
-        with client.setup_kernel(), _handling(client.on_signal):
-            for index, cell in enumerate(notebook.cells):
-                try:
-                    client.execute_cell(cell, index)
-                except CellExecutionError as error:
-                    if client.interrupts:
-                        raise KeyboardInterrupt from error
-                    raise
-                if client.interrupts:
-                    raise KeyboardInterrupt
-    finally:
-        saved.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, saved)  # type: ignore[no-untyped-call]
-
-
-def _titles(notebook: Any) -> dict[int, str]:
-    """Cell index -> the heading above it, for the first code cell after each heading."""
-    titles, pending = {}, ""
-    for index, cell in enumerate(notebook.cells):
-        if cell.cell_type == "markdown":
-            heads = [line.lstrip("# ") for line in cell.source.splitlines() if line.startswith("#")]
-            pending = heads[-1] if heads else pending
-        elif pending:
-            titles[index], pending = pending, ""
-    return titles
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"\n== {text}\n")
-    sys.stderr.flush()
 
 
 def table(report: dict[str, Any]) -> str:
@@ -141,22 +49,42 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One demo at a time: two would patch one checkout and write one report."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                "WB-DEMO-RUNNING",
+                f"a demo is running already (it holds {folder / '.lock'})",
+                expected="one demo at a time in one investigations folder",
+                next="wait for it, or stop it with Ctrl-C where it runs",
+            ) from None
+        yield
+
+
 def demo() -> int:
     """Runs the demo; 0 when the notebook ran to its end."""
-    from helpers.box.lab import lab_down, lab_is_up, lab_up
+    sys.stderr.write("demo: the lab, then notebook 00 from top to bottom\n")
+    # Here and not above: the imports take two seconds, in which Ctrl-C and silence must be handled as well.
+    from helpers.box.lab import lab_down, lab_up
+    from helpers.headless import handling, run_notebook
 
     started = time.monotonic()
     folder = investigations_dir() / "demo"
-    mine = not lab_is_up()
-    try:
-        with _handling(_interrupt):
+    mine = False
+    with _alone(folder):
+        try:
+            with handling(_interrupt):
+                mine = lab_up()["started"]
+                run_notebook(NOTEBOOK, folder / NOTEBOOK.name)
+        finally:
             if mine:
-                lab_up()
-            run_notebook(NOTEBOOK, folder / NOTEBOOK.name)
-    finally:
-        if mine:
-            with _handling(signal.SIG_IGN):  # a second Ctrl-C must not leave half a lab
-                lab_down()
+                with handling(signal.SIG_IGN):  # a second Ctrl-C must not leave half a lab
+                    lab_down()
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     print(f"\n{table(report)}\n")
     for line in report["summary"]:
@@ -169,18 +97,24 @@ def demo() -> int:
 
 
 def main() -> None:
+    """Entry point of `make demo`: every failure is one message and an exit code."""
     try:
         raise SystemExit(demo())
     except WorkbookError as error:
         sys.stderr.write(f"{error}\n  page: docs/errors/{error.code}.md\n")
         raise SystemExit(error.exit_code) from None
-    except CellExecutionError as error:
-        sys.stderr.write(f"\nthe notebook stopped: {error.ename}: {error.evalue}\n")
-        sys.stderr.write(f"  next: open {os.path.relpath(NOTEBOOK)} with `make lab` and run up to that cell\n")
-        raise SystemExit(1) from None
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted; no process is left\n")
         raise SystemExit(130) from None
+    except OSError as error:
+        sys.stderr.write(f"\nthe demo could not write or read: {error}\n  next: free some disk, then make demo\n")
+        raise SystemExit(4) from None
+    except Exception as error:
+        if type(error).__name__ != "CellExecutionError":  # its module is not imported before the demo runs
+            raise
+        sys.stderr.write(f"\nthe notebook stopped: {getattr(error, 'evalue', error)}\n")
+        sys.stderr.write(f"  next: open {os.path.relpath(NOTEBOOK)} with `make lab` and run up to that cell\n")
+        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ def write_demo_report(
     capture: Capture,
     compared: SlotComparison,
     diagnosis: Diagnosis,
+    off_by_one: Diagnosis,
     max_new_tokens: int,
 ) -> ReportPaths:
     """Writes report.html and report.json into `folder`.
@@ -45,11 +46,13 @@ def write_demo_report(
     Args:
         results: by profile name; ``baseline``, ``right``, ``miswired``, ``off-by-one`` and ``mended`` are there.
         comparisons: right against off-by-one, then mended against right.
-        capture, compared: of the miswired server, with the training dump.
+        capture, compared, diagnosis: of the miswired server, with the training dump.
+        off_by_one: diagnosis of the off-by-one server.
     """
     rows = list(results.values())
     found = diagnosis.to_json()
-    lines = story.summary(results, found, comparisons[0], comparisons[1])
+    off = off_by_one.to_json()
+    lines = story.summary(results, found, comparisons[0], comparisons[1], off)
     tokens = (
         f"run {capture.info.run}, {compared.tokens} tokens, capture rank0 sha256 {capture.info.files[0].sha256[:12]}"
     )
@@ -95,11 +98,13 @@ def write_demo_report(
             figure=feature_norms(norm_rows(compared), caption=tokens),
         ),
         Section("Findings", [_verdict(found)], story.finding_rows(found)),
+        Section("Findings of the off-by-one server", [_verdict(off)], story.finding_rows(off)),
         Section("Limits", [*LIMITS, story.NOT_MEASURED]),
     ]
     data: dict[str, Any] = {
         "profiles": [row.model_dump(mode="json") for row in rows],
         "diagnosis": found,
+        "diagnoses": {"off-by-one": off},
         "comparisons": [pair.model_dump(mode="json") for pair in comparisons],
         "summary": lines,
         "capture": capture.info.model_dump(mode="json"),

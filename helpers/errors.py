@@ -41,6 +41,10 @@ class WorkbookError(Exception):
             parts.append(f"  next: {self.next}")
         return "\n".join(parts)
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in a notebook in place of a traceback: the message is for the user, the stack is not."""
+        return [*str(self).splitlines(), f"  page: docs/errors/{self.code}.md"]
+
     def to_json(self) -> dict[str, Any]:
         """The object that a command prints with --json (design.md)."""
         error: dict[str, Any] = {

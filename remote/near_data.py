@@ -78,11 +78,11 @@ def hashes(request: dict[str, Any]) -> dict[str, Any]:
 
 def _load(path: Path, name: str) -> Any:
     """One tensor, mapped from the file: only what is used is read."""
-    import torch
-
     start, header = read_header(path)
     if name not in header:
         raise Refused("no-tensor", f"{path} has no tensor {name}; it has {', '.join(sorted(header)[:20])}")
+    import torch
+
     entry = header[name]
     dtypes = {
         "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ from jaxtyping import install_import_hook
 
 if TYPE_CHECKING:
     from demo_run import DemoRun
+
+# Before torch is imported: its threads spin for each other, and beside a server they wait longer than they work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # leftovers.py, demo_run.py: for every tier

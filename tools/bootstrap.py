@@ -53,6 +53,12 @@ def _follow(lines: Iterable[str], stage: list[str]) -> None:
             stage[0] = "installing"
 
 
+def has_pip(python: Path) -> bool:
+    """Whether a venv is there and whole: one whose making was interrupted has a python, and no pip."""
+    probe = [str(python), "-m", "pip", "--version"]
+    return python.exists() and subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
 def torch_line() -> str:
     for line in (ROOT / LOCKS[0]).read_text().splitlines():
         if line.startswith("torch=="):
@@ -64,7 +70,7 @@ def install_torch(python: Path, kind: str) -> None:
     pinned = torch_line()
     if kind == "cuda":
         say("torch with CUDA, because TORCH=cuda asks for it")
-        release = pinned.split("+")[0]
+        release = pinned.split("+")[0] + "+cu130"  # named whole: the CPU build would satisfy the bare version
         if not pip(python, "install", "--index-url", PYTORCH_CUDA_INDEX, release):
             raise SetupError(f"no CUDA build of {release} could be installed", "see pip's message above")
         return
@@ -129,9 +135,9 @@ def main() -> None:
     python = where / "bin" / "python"
     start = time.monotonic()
     (where / ".ready").unlink(missing_ok=True)
-    if not python.exists():
+    if not has_pip(python):
         say(f"a virtual environment in {os.path.relpath(where)}")
-        venv.create(where, with_pip=True)
+        venv.create(where, with_pip=True, clear=where.exists())
     install_torch(python, args.torch)
     install_locks(python)
     say("the workbook itself (editable)")
@@ -144,4 +150,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("setup: interrupted; make setup goes on from here") from None

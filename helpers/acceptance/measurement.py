@@ -17,6 +17,7 @@ class Measurement(BaseModel):
     """One profile's acceptance and speed. Acceptance fields are None without speculation.
 
     Attributes:
+        dtype: what it was served in; texts and rates are compared within one dtype.
         boundaries: the taps that the ids mean on this engine, in slot order.
         accept_rate: correct drafts / proposed drafts, pooled over all requests.
         ci95: interval of accept_rate, bootstrap over requests.
@@ -31,6 +32,7 @@ class Measurement(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: str
+    dtype: str
     aux_layer_ids: list[int] | None
     boundaries: list[int] | None
     accept_length: float | None = None
@@ -66,6 +68,7 @@ def measurement(
     difference = first_difference(load, baseline)
     common: dict[str, Any] = {
         "name": profile.name,
+        "dtype": profile.dtype,
         "aux_layer_ids": None if profile.aux_layer_ids is None else list(profile.aux_layer_ids),
         "boundaries": None if boundaries is None else list(boundaries),
         "requests": len(load.answers),

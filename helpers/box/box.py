@@ -23,6 +23,7 @@ from helpers.errors import RemoteFailed
 
 if TYPE_CHECKING:
     from helpers.box.facts import Facts
+    from helpers.box.near import NearData
 
 
 def connect(target: str | Target = "lab", *, timeout: float = 15) -> Box:
@@ -236,6 +237,12 @@ class Box:
         from helpers.box.facts import gather
 
         return gather(self, interpreter=interpreter, folders=folders, progress=progress)[0]
+
+    def near(self, python: str = "python3") -> NearData:
+        """Answers about tensors from beside them, without their bytes. ``python``: an interpreter with torch."""
+        from helpers.box.near import NearData
+
+        return NearData(self, python)
 
     def tunnel(self, port: int, host: str = "127.0.0.1") -> Tunnel:
         """A local port, chosen free, that leads to ``host``:``port`` as seen from the box. A context manager."""

@@ -39,12 +39,13 @@ exit 0
 """
 
 
-def end_group(session: Session, pid: int, *, group: bool, grace: float = GRACE) -> bool:
+def end_group(session: Session, pid: int, *, group: bool) -> bool:
     """End the process group that ``pid`` leads (the process alone where it leads none), through a second channel.
 
     Returns:
         Whether nothing of it is left; False also where the box could not be asked.
     """
+    grace = GRACE
     steps = max(1, int(grace * 10))
     script = _SCRIPT.replace("STEPS", str(steps)).replace("LIMIT", str(steps + 30))
     wrapped = wrap(["/bin/sh", "-c", script, "end", str(pid), "-" if group else ""])

@@ -11,6 +11,7 @@ from typing import Literal
 
 import paramiko
 
+from helpers.box.bulk import BulkBuffer
 from helpers.box.ending import end_group
 from helpers.box.quoting import Raw
 from helpers.box.session import Session
@@ -23,7 +24,7 @@ BLOCK = 1 << 18
 """Bytes taken from a channel at a time."""
 
 FAST_BLOCK = 1 << 21
-"""As many as the default window holds: paramiko moves what it leaves behind, so leaving nothing is cheapest."""
+"""As many as the default window holds, so that all that is there is taken at once."""
 
 _SEND = 32768 - 64  # what fits into one packet
 
@@ -105,6 +106,7 @@ class Execution:
             Transient: WB-SSH-LOST, after all that had come. RemoteFailed: WB-RUN-NO-SHELL.
         """
         with self.session.channel(window=self._window, wait=self.deadline) as channel:
+            setattr(channel, "in_buffer", BulkBuffer())  # noqa: B010 - not of the type that paramiko declares
             feeder = self._start(channel)
             channel.settimeout(1.0)
             try:
@@ -202,10 +204,19 @@ class Execution:
         self.exit_status = channel.exit_status
 
     def _lost(self, channel: paramiko.Channel) -> Transient:
-        error = lost(self.session.target.name, channel.get_transport().saved_exception)
+        transport = channel.get_transport()
+        error = lost(self.session.target.name, transport.cause if isinstance(transport, BoxTransport) else None)
         if self.pid is not None:
             error.message += f"; {self.argv[0]!r} may still run there as process {self.pid}"
         return error
+
+    def kill(self) -> None:
+        """End the command's process group from another thread than the one that reads its events."""
+        until = time.monotonic() + 2.0
+        while self.pid is None and self.exit_status is None and time.monotonic() < until:
+            time.sleep(0.02)  # it has only just been asked for
+        if self.pid is not None and self.exit_status is None:
+            end_group(self.session, self.pid, group=self.group is not None)
 
     def _end(self, channel: paramiko.Channel) -> bool:
         """End the process group, unless the command is already over; True when nothing of it is left."""

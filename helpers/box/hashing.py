@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.box.execution import Execution
 from helpers.box.transient import Transient
 from helpers.errors import RemoteFailed, WorkbookError
 
@@ -23,23 +25,33 @@ else exec xargs -0 -r sha256sum --; fi
 """
 
 
-def remote_hashes(box: Box, paths: Sequence[str], *, again: bool = True) -> list[str]:
-    """The sha256 of files on the box, in order; tried ``again`` when the link breaks.
+def remote_hashes(box: Box, paths: Sequence[str]) -> list[str]:
+    """The sha256 of files on the box, in order; asked again when the link breaks.
 
     Raises:
-        RemoteFailed: WB-FILE-READ where one of them cannot be read. Transient: the link broke.
+        RemoteFailed: WB-FILE-READ where one of them cannot be read.
     """
-    names = "".join(f"{path}\0" for path in paths)
-    result = box.run(["/bin/sh", "-c", _SCRIPT], stdin=names, check=False, idempotent=again)
+    return box.session.retry(lambda: _answer(box, paths, _ask(box, paths)))
+
+
+def _ask(box: Box, paths: Sequence[str]) -> Execution:
+    return box.execute(["/bin/sh", "-c", _SCRIPT], stdin="".join(f"{path}\0" for path in paths))
+
+
+def _answer(box: Box, paths: Sequence[str], execution: Execution) -> list[str]:
+    said = {"out": b"", "err": b""}
+    with contextlib.closing(execution.events()) as events:
+        for name, block in events:
+            said[name] += block
     # A name with a newline spreads over two lines of openssl's; a hash is 64 hex digits at the start of one.
-    hashes = [found[1] for line in result.stdout.splitlines() if (found := _HASH.match(line))]
-    if not result.ok or len(hashes) != len(paths):
+    hashes = [found[1] for line in said["out"].decode(errors="replace").splitlines() if (found := _HASH.match(line))]
+    if execution.exit_status or len(hashes) != len(paths):
         raise RemoteFailed(
             "WB-FILE-READ",
             f"{box.name} cannot read all of {len(paths)} files to hash them",
             expected="files that exist and may be read",
             next=f"workbook run {box.name} -- ls -l {paths[0] if paths else ''}",
-            lines=result.stderr.splitlines()[-5:],
+            lines=said["err"].decode(errors="replace").splitlines()[-5:],
         )
     return hashes
 
@@ -53,6 +65,7 @@ class HashInBackground:
 
     def __init__(self, box: Box, path: str) -> None:
         self._box, self._path = box, path
+        self._execution = _ask(box, [path])
         self._result: str | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="box-hash", daemon=True)
@@ -60,11 +73,16 @@ class HashInBackground:
 
     def _work(self) -> None:
         try:
-            self._result = remote_hashes(self._box, [self._path], again=False)[0]
+            self._result = _answer(self._box, [self._path], self._execution)[0]
         except Transient:
             pass
         except (WorkbookError, OSError) as error:
             self._error = error
+
+    def stop(self) -> None:
+        """End it on the box too: nobody wants the result any more."""
+        if self._thread.is_alive():
+            self._execution.kill()
 
     def result(self) -> str:
         """The hash, waiting for it; or the error that came instead."""

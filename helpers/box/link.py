@@ -71,7 +71,7 @@ class Link:
 
     def lost(self) -> Transient:
         """The error to raise when this link turned out to be broken."""
-        return lost(self.target.name, self.transport.saved_exception)
+        return lost(self.target.name, self.transport.cause)
 
     def close(self) -> None:
         self._under.close()

@@ -14,7 +14,7 @@ from helpers.box.partial import Partial
 from helpers.box.reading import read_from
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
-from helpers.errors import RemoteFailed, WorkbookError, WrongResult
+from helpers.errors import RemoteFailed, UsageError, WorkbookError, WrongResult
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -67,6 +67,10 @@ def pull_file(box: Box, listing: Listing, entry: Entry, target: Path, meter: Met
         except (RemoteFailed, WrongResult) as error:
             partial.discard()
             raise why(box, listing, error) from error
+        except (KeyboardInterrupt, UsageError):
+            if hashing is not None:
+                hashing.stop()
+            raise
         partial.finish(entry.mode)
     return Pulled(here, "sha256" if hashing is not None or not entry.size else "size")
 

@@ -71,13 +71,19 @@ class BoxTransport(paramiko.Transport):
         self._probe_sent: float | None = None
         self._deferred: list[paramiko.Message] = []
         self._closed_there: set[int] = set()
+        self._dead: TimeoutError | None = None
         self._watch_stop = threading.Event()
         self._watcher: threading.Thread | None = None
 
     @property
     def broken(self) -> bool:
         """Whether the link is gone. paramiko closes the channels first and says so of itself a moment later."""
-        return not self.is_active() or self.saved_exception is not None
+        return not self.is_active() or self.cause is not None
+
+    @property
+    def cause(self) -> BaseException | None:
+        """What broke the link, where that is known."""
+        return self._dead or self.saved_exception
 
     def watch(self, interval: float, dead_after: float) -> None:
         """Ask for a sign of life after ``interval`` silent seconds; without one for ``dead_after``, close the link."""
@@ -149,7 +155,7 @@ class BoxTransport(paramiko.Transport):
             sent = self._probe_sent
             silent = time.monotonic() - self.packetizer.last_packet
             if sent is not None and sent > self.packetizer.last_packet and silent > dead_after:
-                self.saved_exception = TimeoutError(f"no sign of life for {silent:.0f} s")
+                self._dead = TimeoutError(f"no sign of life for {silent:.0f} s")
                 self.close()
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from helpers.ledger.redaction import redact
+from helpers.ledger.redaction import redact, redact_tree
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -61,12 +61,25 @@ def write_report(
         homes: folders of the box and the laptop that appear as ``~`` in both files.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    text = redact(json.dumps({"schema": SCHEMA, **data}, indent=2, ensure_ascii=False), homes=homes)
-    page = redact(_render(title, summary, sections, text), homes=homes)
+    text = json.dumps(redact_tree({"schema": SCHEMA, **data}, homes=homes), indent=2, ensure_ascii=False)
+    # The parts and not the page: plotly's own script, whose text is none of ours, must stay as it is.
+    clean = [_redacted(section, homes) for section in sections]
+    page = _render(redact(title, homes=homes), [redact(line, homes=homes) for line in summary], clean, text)
     paths = ReportPaths(folder / "report.html", folder / "report.json")
     _write_whole(paths.json, text + "\n")
     _write_whole(paths.html, page)
     return paths
+
+
+def _redacted(section: Section, homes: tuple[str, ...]) -> Section:
+    for note in section.figure.layout.annotations if section.figure is not None else ():
+        note.text = redact(note.text, homes=homes)
+    return Section(
+        redact(section.title, homes=homes),
+        [redact(paragraph, homes=homes) for paragraph in section.paragraphs],
+        [{redact(k, homes=homes): redact(v, homes=homes) for k, v in row.items()} for row in section.table],
+        section.figure,
+    )
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -6,9 +6,13 @@ No sentence here blames one slot for what several lost, and none claims a speed-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.measurement import Measurement, PairedDifference
+from helpers.errors import WrongResult
+
+if TYPE_CHECKING:
+    from helpers.wiring.diagnosis import Diagnosis
 
 NOT_MEASURED = (
     "Not measured here: the share of the loss that each slot causes by itself, sampling at a temperature, batches, and "
@@ -97,23 +101,50 @@ def _boundary(number: int) -> str:
 
 def cause(diagnosis: Mapping[str, Any]) -> str:
     """What differs, slot by slot, and what is missing altogether; attributes no share of the loss to any slot."""
-    known = [s for s in diagnosis["slots"] if None not in (s["trained"]["boundary"], s["served"]["boundary"])]
+    slots = diagnosis["slots"]
+    known = [s for s in slots if None not in (s["trained"]["boundary"], s["served"]["boundary"])]
     wrong = [s for s in known if s["trained"]["boundary"] != s["served"]["boundary"]]
-    if not wrong:
+    matches = any(f["code"] == "features-match" for f in diagnosis["findings"])
+    if matches and not wrong:
         return "The captured features are those of training: the cause lies elsewhere."
+    if not wrong:
+        found = ", ".join(f"`{f['code']}`" for f in diagnosis["findings"]) or "nothing"
+        return f"No slot could be shown to be fed another tap than trained; the findings are: {found}."
     parts = [
         f"slot {s['slot']} is fed {_boundary(s['served']['boundary'])} "
         f"where training had {_boundary(s['trained']['boundary'])}"
         for s in wrong
     ]
-    text = f"{len(wrong)} of {len(diagnosis['slots'])} slots are fed another tap than trained: {'; '.join(parts)}."
-    served = {s["served"]["boundary"] for s in known}
-    lost = sorted({s["trained"]["boundary"] for s in known} - served)
-    if lost:
-        text += f" {' and '.join(_boundary(b)[0].upper() + _boundary(b)[1:] for b in lost)} reaches no slot any more."
+    text = f"{len(wrong)} of {len(slots)} slots are fed another tap than trained: {'; '.join(parts)}."
+    if len(known) < len(slots):
+        text += f" {len(slots) - len(known)} could not be identified."
+    else:
+        lost = sorted({s["trained"]["boundary"] for s in known} - {s["served"]["boundary"] for s in known})
+        if lost:
+            text += (
+                f" {' and '.join(_boundary(b)[0].upper() + _boundary(b)[1:] for b in lost)} reaches no slot any more."
+            )
     if len(wrong) > 1:
         text += " How much of the loss each slot causes was not measured in this run."
     return text
+
+
+def ids_to_mend(diagnosis: Diagnosis) -> tuple[int, ...]:
+    """The ids that a diagnosis names.
+
+    Raises:
+        WrongResult: ``WB-DIAGNOSIS-NO-IDS``, with what the diagnosis says instead.
+    """
+    fix = diagnosis.fix
+    if fix is not None and fix.aux_layer_ids is not None:
+        return tuple(fix.aux_layer_ids)
+    raise WrongResult(
+        "WB-DIAGNOSIS-NO-IDS",
+        f"the diagnosis ({diagnosis.verdict}) names no ids to mend the wiring with"
+        + (f": {fix.note}" if fix is not None else ""),
+        expected="a mismatch of taps that other ids undo",
+        next="read its findings: " + (", ".join(diagnosis.codes()) or "none"),
+    )
 
 
 def summary(
@@ -121,39 +152,65 @@ def summary(
     diagnosis: Mapping[str, Any],
     right_over_off_by_one: PairedDifference,
     mended_over_right: PairedDifference,
+    off_by_one: Mapping[str, Any],
 ) -> list[str]:
-    """The answer first: what was wrong, how it is known, what the fix gave, what this lab cannot show."""
+    """The answer first: what was wrong, how it is known, what the fix gave, what this lab cannot show.
+
+    Args:
+        rows: by name; ``baseline``, ``right``, ``miswired``, ``off-by-one`` and ``mended`` are there.
+        diagnosis, off_by_one: of the miswired and of the off-by-one server.
+    """
     right, wrong, off, mended, base = (rows[n] for n in ("right", "miswired", "off-by-one", "mended", "baseline"))
-    fix = diagnosis.get("fix") or {}
-    speculative = [right, wrong, off, mended]
-    different = [r.name for r in speculative if not r.greedy_equal]
     return [
         f"Miswired (ids {ids(wrong.aux_layer_ids)}), the server accepts {rate(wrong)} of the drafts; with the ids of "
         f"training ({ids(right.aux_layer_ids)}) {rate(right)}. n = {wrong.verify_steps} and {right.verify_steps} "
         f"verify steps over the same {right.requests} prompts.",
         f"Cause, from captured tensors ({diagnosis['aligned_tokens']} aligned tokens): {cause(diagnosis)}",
-        f"The diagnosis named the ids {ids(fix.get('aux_layer_ids'))}. Served with them, acceptance is {rate(mended)}; "
-        f"against `right`, prompt by prompt, {_difference(mended_over_right)}.",
-        f"Every tap one boundary early (ids {ids(off.aux_layer_ids)}) still gives {rate(off)}: `right` is ahead by "
-        f"{_difference(right_over_off_by_one)} in a paired comparison. The taps show that fault at once; an acceptance "
-        f"figure alone would not.",
-        "Greedy text equals the baseline's on every prompt, whatever the wiring: miswiring costs speed, not truth."
-        if not different
-        else f"Greedy text DIFFERS from the baseline in {', '.join(different)}: verification is broken there.",
+        f"The diagnosis named the ids {ids(mended.aux_layer_ids)}. Served with them, acceptance is {rate(mended)}; "
+        f"prompt by prompt, {_ahead(mended_over_right)}.",
+        f"Every tap one boundary off (ids {ids(off.aux_layer_ids)}) gives {rate(off)}; prompt by prompt, "
+        f"{_ahead(right_over_off_by_one)}. Its captured taps say {_codes(off_by_one)}.",
+        _greedy([right, wrong, off, mended], slower=wrong.tokens_per_s < right.tokens_per_s),
         _speed(base, right, mended, wrong),
     ]
 
 
-def _difference(pair: PairedDifference) -> str:
-    low, high = (100 * v for v in pair.ci95)
-    return f"{100 * pair.difference:+.1f} points [{low:+.1f}, {high:+.1f}]"
+def _ahead(pair: PairedDifference) -> str:
+    """Who is ahead, as far as the interval shows it."""
+    low, high = pair.ci95
+    figures = f"{abs(100 * pair.difference):.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]"
+    if low > 0:
+        return f"`{pair.first}` is ahead of `{pair.second}` by {figures}"
+    if high < 0:
+        return f"`{pair.first}` is behind `{pair.second}` by {figures}"
+    return f"`{pair.first}` and `{pair.second}` cannot be told apart: {100 * pair.difference:+.1f} points " + (
+        f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+    )
+
+
+def _codes(diagnosis: Mapping[str, Any]) -> str:
+    return ", ".join(dict.fromkeys(f"`{f['code']}`" for f in diagnosis["findings"])) or "nothing"
+
+
+def _greedy(rows: Sequence[Measurement], *, slower: bool) -> str:
+    different = [row.name for row in rows if not row.greedy_equal]
+    if not different:
+        text = "Greedy text equals the baseline's on every prompt, whatever the wiring"
+        return text + (": miswiring costs speed, not truth." if slower else ".")
+    dtypes = ", ".join(sorted({row.dtype for row in rows}))
+    return (
+        f"Greedy text DIFFERS from the baseline's in {', '.join(different)} (dtype {dtypes}). In float32 that points "
+        "at verification; in 16 bits rounding alone can do it."
+    )
 
 
 def _speed(base: Measurement, right: Measurement, mended: Measurement, wrong: Measurement) -> str:
+    same = mended.aux_layer_ids == right.aux_layer_ids
     figures = (
-        f"{right.tokens_per_s:.0f} tokens/s with `right` and {mended.tokens_per_s:.0f} with the same wiring as "
-        f"`mended`, which shows the noise; {wrong.tokens_per_s:.0f} miswired, "
-        f"{base.tokens_per_s:.0f} without speculation; one pass each, one after the other"
+        f"{right.tokens_per_s:.0f} tokens/s with `right`, {mended.tokens_per_s:.0f} with `mended`"
+        + (" (the same wiring: their difference is the noise)" if same else "")
+        + f", {wrong.tokens_per_s:.0f} miswired, {base.tokens_per_s:.0f} without speculation; one pass each, one after "
+        "the other"
     )
     if right.tokens_per_s <= base.tokens_per_s:
         return f"Speed on this CPU: {figures}. Speculation does not pay here; the lab shows what miswiring costs."

@@ -290,7 +290,7 @@ def test_an_idle_link_is_kept_alive(ssh_server: ssh_servers.SshServer, monkeypat
     monkeypatch.setattr("helpers.box.link.KEEPALIVE", 0.2)
     monkeypatch.setattr("helpers.box.link.DEAD_AFTER", 1.0)
     with connect(target_of(ssh_server)) as box:
-        assert box.run(["sleep", "2.5"]).ok
+        assert box.run(["sleep", "1.6"]).ok
         assert box.session.connections == 1
 
 

@@ -126,7 +126,8 @@ def test_a_growing_file_is_refused(box: Box, writer: Path, tmp_path: Path) -> No
     assert names(tmp_path) == ["x"]
 
 
-def test_waiting_for_a_growing_file(box: Box, there: Path, tmp_path: Path) -> None:
+def test_waiting_for_a_growing_file(box: Box, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("helpers.box.transfer.SETTLED", 0.3)
     path = there / "growing"
     path.write_bytes(b"")
 
@@ -249,7 +250,7 @@ def cuts(
 
 
 def test_cuts_in_a_pull(ssh_server: ssh_servers.SshServer, there: Path, tmp_path: Path) -> None:
-    size = 48 * MIB
+    size = 24 * MIB
     digest = write(there / "x.bin", os.urandom(size))
     done, proxy = cuts(ssh_server, there / "x.bin", tmp_path / "x.bin", size, count=5, seed=1)
     assert done.sha256 == digest == hashlib.sha256((tmp_path / "x.bin").read_bytes()).hexdigest()  # type: ignore[attr-defined]
@@ -258,7 +259,8 @@ def test_cuts_in_a_pull(ssh_server: ssh_servers.SshServer, there: Path, tmp_path
     assert done.sent == size  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_twenty_cuts_in_256_mib(ssh_server: ssh_servers.SshServer, there: Path, tmp_path: Path, seed: int) -> None:
     size = 256 * MIB
     digest = write(there / "x.bin", os.urandom(size))
@@ -290,3 +292,26 @@ def test_a_link_that_stays_away(ssh_server: ssh_servers.SshServer, there: Path, 
     with connect(target_of(ssh_server, port=ssh_server.port, host="localhost", name="same")) as box:
         # Another address is another source for all we know: the part is not trusted.
         assert box.pull(str(there / "x.bin"), tmp_path / "y.bin").not_sent == 0
+
+
+def test_ctrl_c_leaves_nothing_running_and_keeps_what_has_come(
+    box: Box, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = there / "x.bin"
+    write(path, os.urandom(4 * MIB))
+    # A hash that takes its time, as that of a large file does.
+    mark = f"60.{time.monotonic_ns() % 10**9:09}"
+    monkeypatch.setattr("helpers.box.hashing._SCRIPT", f"exec sleep {mark}")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    during(box, monkeypatch, interrupt, after=2 * MIB)
+    with pytest.raises(KeyboardInterrupt):
+        box.pull(str(path), tmp_path / "x.bin", progress=False)
+    monkeypatch.undo()
+    assert box.run(["pgrep", "-f", f"^sleep {mark}$"], check=False).stdout == ""
+    assert names(tmp_path) == [".x.bin.part", ".x.bin.part.json"]
+    done = box.pull(str(path), tmp_path / "x.bin", progress=False)
+    assert done.not_sent >= MIB
+    assert (tmp_path / "x.bin").read_bytes() == path.read_bytes()

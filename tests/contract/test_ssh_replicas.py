@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -130,3 +131,26 @@ def test_files_that_are_no_safetensors(box: Box, there: Path, tmp_path: Path) ->
     done = box.pull(str(there), tmp_path / "here")
     assert digests(tmp_path / "here") == digests(there)
     assert 2 * MIB <= done.sent < 2 * MIB + 4096
+
+
+def test_a_look_at_tensors_without_their_bytes(openssh_server: ssh_servers.SshServer, tmp_path: Path) -> None:
+    there = openssh_server.home / "near"
+    there.mkdir()
+    capture(there)
+    with connect(target_of(openssh_server)) as box:
+        _look(box, there)
+
+
+def _look(box: Box, there: Path) -> None:
+    near = box.near(sys.executable)
+    files = [f"{there}/rank{rank}.safetensors" for rank in range(RANKS)]
+    hashes = near.hashes(files)
+    assert [item["sha256"] for item in hashes] == [digests(there)[f"rank{rank}.safetensors"] for rank in range(RANKS)]
+    ranks = near.compare(files, ["boundary.000", "boundary.001", "shard"])
+    assert [ranks[name]["equal"] for name in ("boundary.000", "boundary.001", "shard")] == [True, False, False]
+    assert [item["same_bits"] for item in ranks["boundary.001"]["differences"]] == [True] * 3 + [False] * 4
+    assert near.slice(files[0], "positions", (3, 6))["values"] == [3, 4, 5]
+    with pytest.raises(RemoteFailed, match=r"WB-NEAR-DATA.*no tensor"):
+        near.slice(files[0], "none", (0, 1))
+    with pytest.raises(RemoteFailed, match="WB-NEAR-DATA"):
+        near.hashes([f"{there}/capture.json"])

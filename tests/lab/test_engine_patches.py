@@ -104,6 +104,10 @@ def test_an_edit_of_the_checkout_is_what_is_imported(tmp_path: Path) -> None:
 
 
 def test_other_pythons_pay_next_to_nothing() -> None:
-    probe = "import sys; print([m for m in ('cpu_engine', 'torch', 'sglang', 'importlib.util') if m in sys.modules])"
-    assert python(probe, engine=False).stdout.strip() == "[]"
-    assert "torch" not in python(probe).stdout
+    """Without the engine's switch its folder on the path adds its own tiny sitecustomize, and no other module."""
+    probe = "import json, sys; print(json.dumps(sorted(sys.modules)))"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    bare = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, env=environment, check=True)
+    added = set(json.loads(python(probe, engine=False).stdout)) - set(json.loads(bare.stdout))
+    assert added <= {"sitecustomize"}
+    assert "torch" not in json.loads(python(probe).stdout)

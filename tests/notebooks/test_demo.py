@@ -72,6 +72,13 @@ def test_the_diagnosis_names_the_fault_and_the_ids_that_mend_it(demo: DemoRun) -
     assert diagnosis["fix"]["aux_layer_ids"] == demo.profile("right")["aux_layer_ids"]
 
 
+def test_the_off_by_one_server_is_named_by_its_taps(demo: DemoRun) -> None:
+    off = demo.report["diagnoses"]["off-by-one"]
+    assert off["verdict"] == "mismatch"
+    assert [(f["code"], f["evidence"]["offset"]) for f in off["findings"]] == [("slot-offset", -1)]
+    assert off["fix"]["aux_layer_ids"] == demo.profile("right")["aux_layer_ids"]
+
+
 def test_the_mended_server_is_as_good_as_right(demo: DemoRun) -> None:
     mended, right = demo.profile("mended"), demo.profile("right")
     assert mended["aux_layer_ids"] == demo.report["diagnosis"]["fix"]["aux_layer_ids"]

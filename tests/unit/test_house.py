@@ -40,6 +40,12 @@ def test_modules_are_small() -> None:
     assert not long
 
 
+def test_test_modules_have_names_of_their_own() -> None:
+    """Two of one name in different tiers cannot be collected together (the folders are no packages)."""
+    names = [path.name for path in ROOT.glob("tests/*/*.py") if path.name != "conftest.py"]
+    assert sorted(names) == sorted(set(names))
+
+
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     names = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
@@ -99,6 +105,9 @@ def test_notebooks_are_prose_and_short_cells(path: Path) -> None:
     cells = json.loads(path.read_text())["cells"]
     code = [c for c in cells if c["cell_type"] == "code"]
     assert sum("parameters" in c["metadata"].get("tags", []) for c in code) == 1
+    kinds = "".join(c["cell_type"][0] for c in cells)
+    assert kinds.startswith("mc"), "a notebook starts with its question, then its parameters"
+    assert "ccc" not in kinds, "three code cells in a row: prose belongs between them"
     for number, cell in enumerate(cells):
         source = "".join(cell["source"])
         if cell["cell_type"] != "code":
@@ -108,4 +117,3 @@ def test_notebooks_are_prose_and_short_cells(path: Path) -> None:
         tree = ast.parse(source)
         defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)]
         assert not defined, f"cell {number} defines something"
-        assert cells[number - 1]["cell_type"] == "markdown" or number > 0, "prose comes first"

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from plotly.offline import get_plotlyjs
 
 from helpers.figures.acceptance import accept_rates, survival
 from helpers.figures.wiring import feature_norms, ladder, slot_matrix
-from helpers.ledger.redaction import redact
+from helpers.ledger.redaction import redact, redact_tree
 from helpers.ledger.report import Section, write_report
 
 ROWS = pd.DataFrame({"profile": ["right"] * 3, "k": [1, 2, 3], "survival": [0.8, 0.6, 0.4]}).assign(
@@ -44,6 +45,7 @@ def test_a_report_needs_nothing_from_outside(tmp_path: Path) -> None:
         ("token hf_AbCdEfGh1234 here", "token *** here"),
         ("HF_TOKEN=abcdef12 next", "HF_TOKEN=*** next"),
         ('{"api_key": "abcd1234"}', '{"api_key": "***"}'),
+        ("/srv/box/homework stays", "/srv/box/homework stays"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
         ("ssh ann@10.1.2.3 ls", "ssh ***@*** ls"),
         ("/home/ann/models/x", "~/models/x"),
@@ -54,6 +56,31 @@ def test_a_report_needs_nothing_from_outside(tmp_path: Path) -> None:
 )
 def test_redaction(text: str, clean: str) -> None:
     assert redact(text, homes=("/srv/box/home",)) == clean
+
+
+def test_redaction_keeps_json_json() -> None:
+    tree = {
+        "draft_token": 12345,
+        "hf_token": "hf_AbCdEfGh1234",
+        "at": ["/srv/box/home/x", 1.5, None],
+        "n": {"ok": True},
+    }
+    clean = redact_tree(tree, homes=("/srv/box/home",))
+    assert clean == {"draft_token": 12345, "hf_token": "***", "at": ["~/x", 1.5, None], "n": {"ok": True}}
+    assert json.loads(json.dumps(clean)) == clean
+
+
+def test_the_drawing_script_is_left_as_it_is(tmp_path: Path) -> None:
+    figure = survival(ROWS, caption="run of ann@example.org in /srv/box/home")
+    section = Section("S", ["by ann@example.org"], [], figure)
+    paths = write_report(
+        tmp_path, title="T", summary=["in /srv/box/home/x"], sections=[section], data={}, homes=("/srv/box/home",)
+    )
+    page = paths.html.read_text()
+    assert get_plotlyjs() in page
+    rest = page.replace(get_plotlyjs(), "")
+    assert "ann@example.org" not in rest
+    assert "/srv/box/home" not in rest
 
 
 def test_every_figure_has_title_axes_and_caption() -> None:
