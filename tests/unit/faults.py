@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "lab_ladder.safetensors"
-TEXTS = 3
+TEXTS = 2
 TAPS = (2, 5, 9)
 
 
@@ -69,7 +69,7 @@ class World:
 
 
 def synthetic(seed: int) -> World:
-    texts = streams.texts(TEXTS, length=30, seed=seed + 7)
+    texts = streams.texts(TEXTS, length=36, seed=seed + 7)
     return World(texts, [streams.stream(text, seed) for text in texts], random.Random(seed))
 
 

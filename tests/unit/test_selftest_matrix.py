@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import faults
+import jaxtyping
 import pytest
 import torch
 
@@ -28,11 +29,13 @@ false_alarms: Counter[tuple[str, str]] = Counter()
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Tensors this small are slower on several threads."""
+def quick() -> Iterator[None]:
+    """Tensors this small are slower on several threads; shapes are checked in all other tests, and cost most here."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    jaxtyping.config.update("jaxtyping_disable", True)
     yield
+    jaxtyping.config.update("jaxtyping_disable", False)
     torch.set_num_threads(before)
 
 
