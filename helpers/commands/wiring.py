@@ -31,6 +31,7 @@ def capture(
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many prompts.")] = None,
     terms: Annotated[bool, typer.Option("--terms", help="Also both terms of each boundary.")] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the capture.")] = None,
+    format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Captures taps and feed of a running server while it answers prompts; pulls and verifies them."""
@@ -46,7 +47,7 @@ def capture(
             expected="--prompts FILE or --replay DUMP",
             next="workbook capture --help",
         )
-    chosen = read(prompts, replay)[:limit]
+    chosen = read(prompts, replay, format)[:limit]
     with connect(box) as connected:
         found = get_run(connected, run)
         stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
@@ -116,7 +117,7 @@ def parse_boundaries(text: str) -> Boundaries:
         ) from error
 
 
-def read(prompts: Path | None, replay: Path | None) -> list[Any]:
+def read(prompts: Path | None, replay: Path | None, format: str | None = None) -> list[Any]:
     """The prompts of a file, or a dump's samples as prompts."""
     from helpers.acceptance.prompts import Prompt, read_prompts
 
@@ -125,7 +126,7 @@ def read(prompts: Path | None, replay: Path | None) -> list[Any]:
     from helpers.tensors.dumps import read_dump
 
     assert replay is not None
-    return [Prompt(f"s{i}", tuple(s.token_ids.tolist())) for i, s in enumerate(read_dump(replay))]
+    return [Prompt(f"s{i}", tuple(s.token_ids.tolist())) for i, s in enumerate(read_dump(replay, format=format))]
 
 
 def slots_of(taken: Capture, draft: Path | None) -> int | None:
