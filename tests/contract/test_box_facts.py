@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -209,10 +210,24 @@ def test_a_run_that_the_registry_does_not_know_is_not_claimed(
 ) -> None:
     launch = ("-m", "sglang.launch_server", "--model-path", "org/none")
     process = frozen(sys.executable, *launch, cwd=tmp_path, env={**os.environ, "WORKBOOK_RUN": "right-20260131-1"})
-    seen = seen_of(box, process)
-    assert seen.server.run == "right-20260131-1"
-    assert seen.run is None
-    assert not (ssh_server.home / ".workbook").exists(), "a login without runs is not given the registry's reader"
+    with a_login_without_runs(ssh_server.home) as state:
+        seen = seen_of(box, process)
+        assert seen.server.run == "right-20260131-1"
+        assert seen.run is None
+        assert not state.exists(), "a login without runs is not given the registry's reader"
+
+
+@contextmanager
+def a_login_without_runs(home: Path) -> Iterator[Path]:
+    """The server is shared by the session: what other tests left in its ~/.workbook is put aside meanwhile."""
+    state, aside = home / ".workbook", home / ".workbook.aside"
+    if state.exists():
+        state.rename(aside)
+    try:
+        yield state
+    finally:
+        if aside.exists():
+            aside.rename(state)
 
 
 def workbook(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
