@@ -15,6 +15,7 @@ from helpers.box.frames import BrokenStream, Data, End, FrameReader, Plan
 from helpers.box.hashing import local_hash, remote_hashes
 from helpers.box.listing import Listing
 from helpers.box.meter import Meter
+from helpers.box.prefetch import Prefetched
 from helpers.box.pulling import Pulled, pull_file, why
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
@@ -131,7 +132,7 @@ class _Folder:
             window=self.resumption.window,
         )
         try:
-            with contextlib.closing(execution.blocks()) as blocks:
+            with contextlib.closing(Prefetched(execution.blocks())) as blocks:
                 reader = FrameReader(blocks)
                 while self.queue:
                     self._take(reader.record(), reader)
