@@ -151,6 +151,7 @@ class _Folder:
                 self.meter.sent_now(len(piece))
                 self.resumption.moved()
         else:
+            file.sent()
             self._check(file, record.sha256)
             self.sent.append(self.arriving.pop(self.queue.popleft()))
             self._settle(_OPEN_AT_ONCE)
@@ -158,7 +159,7 @@ class _Folder:
     def _file(self, index: int) -> Arriving:
         if index not in self.arriving:
             target = self.target / self.listing.entries[index].name
-            self.arriving[index] = Arriving(self.box, self.listing, index, target)
+            self.arriving[index] = Arriving(self.box, self.listing, index, target, self.pool)
         return self.arriving[index]
 
     def _begin(self, plan: Plan) -> None:
@@ -170,9 +171,9 @@ class _Folder:
                 continue
             source = self.arriving.get(segment.source)
             if source is not None:
-                source.give(file, segment, self.pool)
+                source.give(file, segment)
             else:
-                file.copy(self._where(segment.source), 0, 1 << 62, segment, self.pool)
+                file.copy(self._where(segment.source), 0, 1 << 62, segment)
 
     def _where(self, index: int) -> Path:
         """Where a file lies all of whose bytes are here."""
@@ -200,5 +201,7 @@ class _Folder:
             self.sent.popleft()
 
     def close(self) -> None:
+        for file in (*self.sent, *self.arriving.values()):
+            file.wait()
         for file in (*self.sent, *self.arriving.values()):
             file.leave()
