@@ -26,10 +26,11 @@ $(STAMP): requirements.lock remote/lab/requirements.lock pyproject.toml tools/bo
 demo: $(STAMP)
 	@$(BIN)/python -m helpers.demo
 
-FAST := unit or cases
+FAST := tests/unit tests/cases
+SLOW := tests/matrix tests/contract tests/lab tests/notebooks tests/browser
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "($(FAST)) and not full" -q
-	$(BIN)/python -m pytest -m "not ($(FAST)) and not full" -q
+	$(BIN)/python -m pytest -m "not full" -q $(FAST)
+	$(BIN)/python -m pytest -m "not full" -q $(SLOW)
 
 test-full: $(STAMP)
 	$(BIN)/python -m pytest -m full -q

@@ -1,7 +1,7 @@
 """The command `workbook`: wires the rooms' commands together and turns errors into exit codes.
 
 Exit codes: 0 done and good; 1 done, and something was found wrong; 2 bad usage or bad input; 3 the box is out of reach;
-4 the box answered, and the remote action failed; 130 interrupted.
+4 the box answered, and the remote action failed; 130 interrupted (143 by SIGTERM, 129 by SIGHUP).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import box, facts, lab, serving, source, wiring
+from helpers.commands import archaeology, boundaries, box, facts, lab, preflight, replay, serving, source, wiring
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
+from helpers.interrupts import exit_status, interruptible
 
 HELP = """Find out why an EAGLE-3 drafter is accepted less often in serving than training promised.
 
@@ -47,10 +48,15 @@ for command in (
     serving.stop,
     serving.logs,
     serving.runs,
+    archaeology.grep,
+    archaeology.show,
     source.patch,
+    preflight.preflight,
+    boundaries.boundaries,
     wiring.capture,
     wiring.diagnose,
     wiring.inspect,
+    replay.replay,
 ):
     app.command(no_args_is_help=True)(command)
 
@@ -67,7 +73,7 @@ def main(argv: list[str] | None = None) -> None:
     # What follows `--` belongs to another program, its --json too.
     as_json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
     try:
-        status = app(args=arguments, prog_name="workbook", standalone_mode=False)
+        status = _run(arguments)
     except WorkbookError as error:
         emit_error(error, as_json=as_json)
         raise SystemExit(error.exit_code) from None
@@ -75,14 +81,27 @@ def main(argv: list[str] | None = None) -> None:
         if error.format_message():  # empty: no command was given, and the help was shown
             emit_error(_usage_error(error), as_json=as_json)
         raise SystemExit(UsageError.exit_code) from None
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as error:
         sys.stderr.write("interrupted\n")
-        raise SystemExit(130) from None
+        raise SystemExit(exit_status(error)) from None
     except BrokenPipeError:
         # The reader (head, less) went away: not an error, but the interpreter would complain at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     raise SystemExit(status if isinstance(status, int) else 0)
+
+
+def _run(arguments: list[str]) -> object:
+    """The command's result, or the exit status that it asked for.
+
+    Typer's own `app(...)` would turn an interrupt into an exit status of 130, which a remote command may have too.
+    """
+    command = typer.main.get_command(app)
+    try:
+        with interruptible(), command.make_context("workbook", arguments) as context:
+            return command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
 
 
 def _usage_error(error: TyperException) -> UsageError:

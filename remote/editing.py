@@ -1,8 +1,10 @@
 """Files of a checkout read and replaced on the box, with a journal of what was done: ``python3 -m remote.editing OP``.
 
-A replacement happens only while the file still is what the asking side saw (its sha256), whole or not at all, and it
-keeps the file's mode and owner. Journal: ``~/.workbook/patches/journal.jsonl``, one JSON object a line, append-only.
-Standard library only, Python 3.9 or later.
+A replacement happens only while the file still is what the asking side saw (its sha256), only with a text that compiles
+(Python) or parses (JSON), whole or not at all, and it keeps the file's mode and owner. Journal:
+``~/.workbook/patches/journal.jsonl``, one JSON object a line, append-only. An application is written there before the
+files change and a revert after, so that a power cut in between loses no way back. Standard library only, Python 3.9 or
+later.
 """
 
 from __future__ import annotations
@@ -10,19 +12,27 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
+import glob
 import hashlib
 import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from remote import processes
+
 
 def read(request: dict[str, Any]) -> dict[str, Any]:
-    """The files at ``paths`` (absolute) and the journal: ``{"files": {path: {...}}, "journal": [...]}``."""
-    return {"files": {path: _file(Path(path)) for path in request["paths"]}, "journal": _journal()}
+    """The files at ``paths`` (absolute), the journal, and since when (in seconds since 1970) ``pids`` run."""
+    return {
+        "files": {path: _file(Path(path)) for path in request["paths"]},
+        "journal": _journal(),
+        "processes": [_process(pid) for pid in request.get("pids", [])],
+    }
 
 
 def write(request: dict[str, Any]) -> dict[str, Any]:
@@ -30,28 +40,44 @@ def write(request: dict[str, Any]) -> dict[str, Any]:
 
     Returns ``{"done": true}``, or ``{"error": {...}}`` when a file is not what was expected or cannot be written.
     """
-    with _locked():
-        olds: list[tuple[Path, bytes]] = []
-        for file in request["files"]:
-            path = Path(file["path"])
-            try:
-                old = path.read_bytes()
-            except OSError as error:
-                return _refused("WB-PATCH-WRITE", f"{path}: {error.strerror}")
-            if hashlib.sha256(old).hexdigest() != file["expect"]:
-                return _refused("WB-PATCH-RACE", f"{path} was changed by somebody else in this moment")
-            olds.append((path, old))
-        done: list[tuple[Path, bytes]] = []
+    try:
+        with _locked():
+            return _write(request)
+    except OSError as error:  # a home without room for the journal: what cannot be taken back does not go in
+        return _refused("WB-PATCH-WRITE", f"{error.filename}: {error.strerror}; nothing was changed")
+
+
+def _write(request: dict[str, Any]) -> dict[str, Any]:
+    olds: list[tuple[Path, bytes]] = []
+    for file in request["files"]:
+        path = Path(file["path"])
         try:
-            for file, (path, old) in zip(request["files"], olds):  # noqa: B905 - Python 3.9
-                _replace(path, base64.b64decode(file["data"]))
-                done.append((path, old))
-            entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **request["entry"]}
-            _append(json.dumps(entry))
+            old = path.read_bytes()
         except OSError as error:
-            for path, old in done:
-                _replace(path, old)
-            return _refused("WB-PATCH-WRITE", f"{error.filename}: {error.strerror}; nothing was changed")
+            return _refused("WB-PATCH-WRITE", f"{path}: {error.strerror}")
+        if hashlib.sha256(old).hexdigest() != file["expect"]:
+            return _refused("WB-PATCH-RACE", f"{path} was changed by somebody else in this moment")
+        if problem := _problem(path, base64.b64decode(file["data"])):
+            return _refused("WB-PATCH-SYNTAX", f"{path} would not be read any more: {problem}; nothing was changed")
+        olds.append((path, old))
+    done: list[tuple[Path, bytes]] = []
+    entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **request["entry"]}
+    first = request["entry"].get("action") == "apply"
+    try:
+        if first:
+            _append(json.dumps(entry))
+        for file, (path, old) in zip(request["files"], olds):  # noqa: B905 - Python 3.9
+            _replace(path, base64.b64decode(file["data"]))
+            done.append((path, old))
+        if not first:
+            _append(json.dumps(entry))
+    except OSError as error:
+        for path, old in done:
+            _replace(path, old)
+        if first:
+            with contextlib.suppress(OSError):
+                _append(json.dumps({**entry, "action": "undone"}))
+        return _refused("WB-PATCH-WRITE", f"{error.filename}: {error.strerror}; nothing was changed")
     return {"done": True}
 
 
@@ -62,9 +88,37 @@ def _folder() -> Path:
 def _file(path: Path) -> dict[str, Any]:
     try:
         data = path.read_bytes()
+        changed = path.stat().st_mtime
     except OSError as error:
         return {"missing": error.strerror}
-    return {"sha256": hashlib.sha256(data).hexdigest(), "data": base64.b64encode(data).decode()}
+    return {"sha256": hashlib.sha256(data).hexdigest(), "data": base64.b64encode(data).decode(), "changed": changed}
+
+
+def _process(pid: int) -> dict[str, Any]:
+    """Since when a process runs, and of which run of ours it is (None: of none)."""
+    found = processes.find(pid)
+    if found is None:
+        return {"pid": pid, "since": None, "run": None, "command": ""}
+    with open("/proc/stat") as file:
+        boot = next(int(line.split()[1]) for line in file if line.startswith("btime "))
+    since = boot + found.start / os.sysconf("SC_CLK_TCK")
+    return {"pid": pid, "since": since, "run": processes.run_of(pid), "command": found.command}
+
+
+def _problem(path: Path, data: bytes) -> str:
+    """Why a file would not be read any more with that content; empty where it would, or where nobody can tell."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if path.suffix == ".py":
+                compile(data, str(path), "exec", dont_inherit=True)
+            elif path.suffix == ".json":
+                json.loads(data)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _journal() -> list[dict[str, Any]]:
@@ -88,6 +142,9 @@ def _replace(path: Path, data: bytes) -> None:
     # A link stays a link: what it points to is replaced.
     path = Path(os.path.realpath(path))
     old = path.stat()
+    # Under the lock a part can only be left over from a process that was killed.
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        left.unlink(missing_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(part, "wb") as file:

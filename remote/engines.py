@@ -14,8 +14,10 @@ import shutil
 import sys
 from typing import Any
 
-# What decides which interpreter starts and what it imports, and the mark of a run of the workbook.
+# What decides which interpreter starts and what it imports, whose box it is (a second lab of the same user has another
+# home), and the mark of a run of the workbook.
 NAMES = (
+    "HOME",
     "PYTHONPATH",
     "PYTHONHOME",
     "PYTHONSAFEPATH",

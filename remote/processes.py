@@ -106,6 +106,13 @@ def _masked(words: list[bytes]) -> list[bytes]:
     return shown
 
 
+def run_of(pid: int) -> str | None:
+    """The run that a process was started for, None for no run or a process that may not be read."""
+    prefix = f"{MARKER}=".encode()
+    found = [word for word in _environment(pid) if word.startswith(prefix)]
+    return found[0][len(prefix) :].decode("utf-8", "replace") if found else None
+
+
 def _environment(pid: int) -> list[bytes]:
     try:
         return (PROC / str(pid) / "environ").read_bytes().split(b"\0")

@@ -35,8 +35,9 @@ Hook = Callable[[torch.nn.Module, tuple[Any, ...], Any], None]
 def make_hook(config: dict[str, Any]) -> Hook:
     """The factory that ``--forward-hooks`` names. ``config["arm"]`` is the path of the arm file.
 
-    The arm file is JSON: ``{"directory": str, "boundaries": [int, ...] | null (all that are hooked), "terms": bool}``.
-    It arms every rank by being there, and disarms them by being gone.
+    The arm file is JSON: ``{"directory": str, "boundaries": [int, ...] | null (all that are hooked), "terms": bool,
+    "seconds": float (optional)}``. It arms every rank by being there, and disarms them by being gone, or by being left
+    untouched for more than ``seconds`` (remote/arming.py keeps it fresh).
     """
     return Tap(Path(config["arm"]))
 
@@ -48,6 +49,7 @@ class Tap:
         self._arm = arm
         self._arm_key: tuple[int, int, int] | None = None
         self._order: dict[str, Any] | None = None  # the arm file's content while armed
+        self._failed: dict[str, Any] | None = None  # that of a capture which an error ended
         self._first: torch.nn.Module | None = None  # the module that opened the pass; None between passes
         self._root: torch.nn.Module | None = None
         self._names: dict[int, str] = {}  # id(module) -> its name below the root, known after the first pass
@@ -81,18 +83,21 @@ class Tap:
         try:
             found = os.stat(self._arm)
         except OSError:
-            self._arm_key = self._order = None
+            self._arm_key = self._order = self._failed = None
             self._taken.clear()
             return
         key = (found.st_mtime_ns, found.st_ino, found.st_size)
-        if key == self._arm_key:
-            return
-        self._arm_key = key
-        self._taken.clear()
-        try:
-            self._order = json.loads(self._arm.read_text())
-        except (OSError, ValueError):
-            self._order = None  # gone again, or no order at all: there is no folder to tell it to
+        if key != self._arm_key:
+            self._arm_key = key
+            self._taken.clear()
+            try:
+                order = json.loads(self._arm.read_text())
+            except (OSError, ValueError):
+                order = None  # gone again, or no order at all: there is no folder to tell it to
+            self._order = None if order == self._failed else order  # a renewal does not mend what went wrong
+        if self._order is not None and time.time() - found.st_mtime > self._order.get("seconds", float("inf")):
+            self._order = None  # whoever armed it is gone
+            self._taken.clear()
 
     def _take(self, module: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:
         order = self._order
@@ -143,6 +148,7 @@ class Tap:
 
     def _give_up(self, error: Exception) -> None:
         order, self._order = self._order, None
+        self._failed = order
         self._taken.clear()
         report = {"rank": rank(), "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
         try:

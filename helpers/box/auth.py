@@ -14,6 +14,7 @@ from helpers.box.quoting import quote
 from helpers.box.targets import Target
 from helpers.box.transient import lost
 from helpers.errors import BoxUnreachable
+from helpers.owner import home
 
 PASSPHRASE_VARIABLE = "WORKBOOK_SSH_PASSPHRASE"
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -70,7 +71,7 @@ def _candidates(
     files = [path for path in target.identity_files if path.is_file()]
     attempts.broken += [f"{path}: no such file" for path in target.identity_files if not path.is_file()]
     if not target.identity_files:
-        files = [path for name in _DEFAULT_KEYS if (path := Path.home() / ".ssh" / name).is_file()]
+        files = [path for name in _DEFAULT_KEYS if (path := home() / ".ssh" / name).is_file()]
     held = list(agent.get_keys()) if agent is not None else []
     public = {blob: path for path in files if (blob := _public_blob(path)) is not None}
     named = [key for key in held if key.asbytes() in public]

@@ -18,6 +18,7 @@ import paramiko
 
 from helpers.box.quoting import quote
 from helpers.errors import BoxUnreachable
+from helpers.owner import home
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def verify(entries: list[Entry], name: str, key: paramiko.PKey, files: tuple[Pat
             next="ask whoever runs the box whether its key was changed; only then: "
             f"ssh-keygen -R {quote(name)} -f {quote(str(entry.file))}",
         )
-    file = files[0] if files else Path.home() / ".ssh/known_hosts"
+    file = files[0] if files else home() / ".ssh/known_hosts"
     line = f"{name} {key.get_name()} {key.get_base64()}"
     raise BoxUnreachable(
         "WB-SSH-HOSTKEY-UNKNOWN",

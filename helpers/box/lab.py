@@ -30,7 +30,7 @@ def lab_up(
 
     Args:
         engine: version of SGLang for the box's checkout, or ``"none"`` for a box without.
-        tp: default tensor parallel size, checked against the lab's target.
+        tp: checked that the lab's target splits so many ways, and recorded; a profile says its server's own.
         port: None takes a free one.
         progress: say on stderr what takes long.
 

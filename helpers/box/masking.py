@@ -15,8 +15,14 @@ _RULES = [
     # NAME_TOKEN=value, --api-key value, "password": "value". A JSON or TOML key may be quoted.
     (re.compile(rf"(?i)((?:^|[\s'\"{{,;&?(-]){_SECRET_NAME}['\"]?\s*[=:]\s*){_VALUE}"), rf"\1{MASK}"),
     (re.compile(rf"(?i)((?:^|\s)['\"]?--?{_SECRET_NAME}['\"]?\s+){_VALUE}"), rf"\1{MASK}"),
-    # user:password@host in an address.
-    (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@'\"]+:)[^\s@'\"]+(?=@)"), rf"\1{MASK}"),
+    # OPENAI_KEY_2=value, DB_PASS=value: the environment's names, where a secret need not be the last part.
+    (
+        re.compile(rf"((?:^|[\s'\"{{,;&?(-])(?:[A-Z0-9_]*_)?(?:PASS|AUTH|KEY|TOKEN|SECRET)(?:_[A-Z0-9]+)*=){_VALUE}"),
+        rf"\1{MASK}",
+    ),
+    # user:password@host in an address, and token@host.
+    (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@'\"]*:)[^\s/'\"]+(?=@)"), rf"\1{MASK}"),
+    (re.compile(r"(\bhttps?://)[^\s:/@'\"]+(?=@)"), rf"\1{MASK}"),
     # Tokens that tell themselves by their shape.
     (re.compile(r"\b(?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA)[A-Za-z0-9_-]{8,}"), MASK),
 ]

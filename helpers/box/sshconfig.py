@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import paramiko
 
 from helpers.errors import UsageError
+from helpers.owner import user_name
 
 _LINE = re.compile(r"(?i)^\s*(include|host|match)(?:\s+|\s*=\s*)(.+?)\s*$")
 _MAX_DEPTH = 16  # OpenSSH's own bound on nested includes
@@ -36,7 +40,8 @@ def lookup(host: str, config: Path) -> Options:
         return Options({}, {})
     try:
         parsed = paramiko.SSHConfig.from_text("\n".join(_lines(config, config.parent, 0)))
-        found = parsed.lookup(host)
+        with _named():
+            found = parsed.lookup(host)
     except (OSError, UnicodeDecodeError, paramiko.SSHException) as error:
         raise UsageError(
             "WB-SSH-CONFIG",
@@ -48,6 +53,20 @@ def lookup(host: str, config: Path) -> Options:
     single = {key: value for key, value in options.items() if isinstance(value, str)}
     several = {key: list(value) for key, value in options.items() if isinstance(value, list)}
     return Options(single, several)
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    """A name for paramiko's ``%u``, which has no answer to a login that nobody entered; LOGNAME is where it looks."""
+    name = user_name()
+    if name != str(os.getuid()) or "LOGNAME" in os.environ:
+        yield
+        return
+    os.environ["LOGNAME"] = name
+    try:
+        yield
+    finally:
+        os.environ.pop("LOGNAME", None)
 
 
 def _lines(path: Path, base: Path, depth: int) -> list[str]:

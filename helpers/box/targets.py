@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 from helpers import paths
 from helpers.box.sshconfig import lookup
 from helpers.errors import BoxUnreachable, UsageError
+from helpers.owner import home, user_name
 
 _ADDRESS = re.compile(
     r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:@/\s\[\]]+)(?::(?P<port>\d{1,5}))?/?"
@@ -63,7 +63,7 @@ def resolve(target: str) -> Target:
             next="workbook facts user@host",
         )
     host = match["host"].strip("[]")
-    ssh_dir = Path.home() / ".ssh"
+    ssh_dir = home() / ".ssh"
     options = lookup(host, ssh_dir / "config")
     known = options.get("userknownhostsfile", f"{ssh_dir}/known_hosts {ssh_dir}/known_hosts2").split()
     known += options.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2").split()
@@ -74,7 +74,7 @@ def resolve(target: str) -> Target:
         name=target,
         host=name,
         port=int(match["port"] or options.get("port", "22")),
-        user=match["user"] or options.get("user") or getpass.getuser(),
+        user=match["user"] or options.get("user") or user_name(),
         key_name=options.get("hostkeyalias", ""),
         identity_files=tuple(Path(item).expanduser() for item in options.get_all("identityfile")),
         identities_only=options.get("identitiesonly", "no").lower() == "yes",

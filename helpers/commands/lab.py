@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,9 @@ app = typer.Typer(help="The lab: a box on this machine, reached over SSH, that r
 @app.command()
 def up(
     engine: Annotated[str, typer.Option(help="SGLang's version, or none for a box without.")] = "0.5.9",
-    tp: Annotated[int | None, typer.Option(help="Default tensor parallel size; checked against the target.")] = None,
+    tp: Annotated[
+        int | None, typer.Option(help="Check that the target splits so many ways; a profile says its server's own tp.")
+    ] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Default: a free one.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -45,6 +48,6 @@ def _describe(lab: dict[str, Any], state: str) -> str:
         [
             f"{lab['alias']} {state}: port {lab['port']}, {engine}, tp {lab['tp']}, home {lab['home']}",
             *(f"note: {warning}" for warning in lab.get("warnings", [])),
-            f"by hand: ssh -F {lab['ssh_config']} {lab['alias']}",
+            f"by hand: ssh -F {shlex.quote(lab['ssh_config'])} {lab['alias']}",
         ]
     )

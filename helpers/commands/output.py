@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -14,15 +14,19 @@ from helpers.errors import WorkbookError
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; messages go to stderr.")]
 
 
-def emit(result: Mapping[str, Any], *, as_json: bool, text: str) -> None:
-    """Prints a command's result: `result` as one JSON object with --json, else `text`."""
-    sys.stdout.write((json.dumps(result, indent=2, ensure_ascii=False) if as_json else text.rstrip("\n")) + "\n")
-    sys.stdout.flush()
+def emit(result: Mapping[str, Any] | Sequence[Any], *, as_json: bool, text: str) -> None:
+    """Prints a command's result: `result` as one JSON value with --json, else `text`."""
+    _print(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text.rstrip("\n"))
 
 
 def emit_error(error: WorkbookError, *, as_json: bool) -> None:
     """The error as text on stderr; with --json also as the object of design.md on stdout."""
     if as_json:
-        sys.stdout.write(json.dumps(error.to_json(), indent=2, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        _print(json.dumps(error.to_json(), indent=2, ensure_ascii=False))
     sys.stderr.write(f"{error}\n  page: docs/errors/{error.code}.md\n")
+
+
+def _print(text: str) -> None:
+    # An argument's bytes that are no UTF-8 arrive as lone surrogates, which no output takes.
+    sys.stdout.write(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") + "\n")
+    sys.stdout.flush()

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 BoxName = Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")]
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, its beginning, or a profile's name (the newest)")
+    str,
+    typer.Argument(metavar="RUN", help="A run's id, a beginning of its own, or a profile's name (the newest)"),
 ]
 
 
@@ -37,12 +38,18 @@ def serve(
     from helpers.box import connect
     from helpers.serving import get_profile, launch
     from helpers.serving import plan as look
+    from helpers.serving.argv import masked_argv
 
     wanted = get_profile(profile, profiles)
     with connect(box) as target:
         if plan:
             planned = look(target, wanted)
-            result = {"profile": wanted.name, "port": planned.port, "argv": list(planned.argv), "command": planned.text}
+            result = {
+                "profile": wanted.name,
+                "port": planned.port,
+                "argv": list(masked_argv(planned.argv)),
+                "command": planned.text,
+            }
             emit(result, as_json=as_json, text=planned.text)
             return
         began = time.monotonic()

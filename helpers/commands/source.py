@@ -1,4 +1,4 @@
-"""The box's source: `workbook patch BOX plan|apply|status|revert NAME`."""
+"""The box's source: `workbook patch BOX plan|apply|status|revert NAME`, `workbook patch BOX ids DRAFT --ids=...`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from helpers.commands.output import AsJson, emit
+from helpers.errors import UsageError
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -21,35 +22,77 @@ class Action(StrEnum):
     APPLY = "apply"
     STATUS = "status"
     REVERT = "revert"
+    IDS = "ids"
 
 
 def patch(
     box: Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")],
     action: Annotated[Action, typer.Argument(help="What to do")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A patch under remote/patches/<engine>-<version>/")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A patch under remote/patches/<engine>-<version>/, a file of your own, or DRAFT for ids",
+        ),
+    ],
     python: Annotated[
         str | None, typer.Option(help="The interpreter whose SGLang is meant; default a server's")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="revert: also from a file that was changed since.")] = False,
+    ids: Annotated[str | None, typer.Option(metavar="IDS", help="ids: write these, as in --ids=2,30,58")] = None,
+    take_back: Annotated[bool, typer.Option("--revert", help="ids: the config as it was before.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Patches the checkout that the box's server imports; a server that runs keeps what it has read.
+    """Patches the checkout that the box's server imports, or the layer ids of a drafter; servers that run go on as
+    they are, and are named.
 
     Exit 1 where plan or status find that the patch is neither in nor can go in.
     """
     from helpers.box import connect
     from helpers.source import patches
 
+    if action is not Action.IDS and (ids is not None or take_back):
+        raise UsageError(
+            "WB-USAGE",
+            "--ids and --revert belong to the action ids",
+            expected="workbook patch BOX ids DRAFT --ids=2,30,58",
+            next="workbook patch -h",
+        )
     with connect(box) as target:
         interpreter = python or _interpreter(target)
-        if action is Action.REVERT:
-            report = patches.revert(target, name, python=interpreter, force=force)
+        if action is Action.IDS:
+            report = _ids(target, name, ids, take_back, force, interpreter, as_json=as_json)
         else:
-            work = {Action.PLAN: patches.plan, Action.APPLY: patches.apply, Action.STATUS: patches.status}[action]
-            report = work(target, name, python=interpreter)
-        emit(report.model_dump(mode="json"), as_json=as_json, text=_text(report))
-    if not report.good:
+            if action is Action.REVERT:
+                report = patches.revert(target, name, python=interpreter, force=force)
+            else:
+                work = {Action.PLAN: patches.plan, Action.APPLY: patches.apply, Action.STATUS: patches.status}[action]
+                report = work(target, name, python=interpreter)
+            emit(report.model_dump(mode="json"), as_json=as_json, text=_text(report))
+    if report is not None and not report.good:
         raise typer.Exit(1)
+
+
+def _ids(
+    box: Box, draft: str, ids: str | None, take_back: bool, force: bool, python: str, *, as_json: bool
+) -> PatchReport | None:
+    """Write, take back or only tell the ids of a drafter."""
+    from helpers.source import draft_ids
+
+    if ids is not None and take_back:
+        raise UsageError("WB-USAGE", "--ids and --revert exclude each other", expected="one of them", next="")
+    if take_back:
+        report = draft_ids.revert_ids(box, draft, python=python, force=force)
+    elif ids is not None:
+        report = draft_ids.set_ids(box, draft, draft_ids.parse_ids(ids), python=python)
+    else:
+        report = None
+    now, kept = draft_ids.ids_status(box, draft, python=python)
+    report = report or kept
+    said = f"{draft}: " + (f"ids {now}" if now is not None else "no ids: the engine takes its defaults")
+    result = {"draft": draft, "ids": now, "report": report.model_dump(mode="json") if report else None}
+    emit(result, as_json=as_json, text=said + (f"\n{_text(report)}" if report else ""))
+    return report
 
 
 def _interpreter(box: Box) -> str:
@@ -62,21 +105,30 @@ def _interpreter(box: Box) -> str:
 
 def _text(report: PatchReport) -> str:
     done = {"apply": "applied now", "revert": "taken out now"}.get(report.action, "") if report.changed else ""
-    lines = [f"{report.name}: {report.state}" + (f" ({done})" if done else "") + f", sglang {report.version}"]
+    lines = [
+        f"{report.name}: {report.state}"
+        + (f" ({done})" if done else "")
+        + (f", sglang {report.version}" if report.version else "")
+    ]
     if report.proven is not None:
         lines.append("  the bytes are those from before it" if report.proven else "  not the bytes from before it")
     if report.since:
         lines.append(f"  since {report.since}")
+    for server in report.servers:
+        run = f" (run {server.run})" if server.run else ""
+        lines.append(f"  pid {server.pid}{run} was started before and runs the old text: restart it")
     for file in report.files:
         lines.append(f"  {report.checkout}/{file.path}" + (f", lines {_join(file.lines)}" if file.lines else ""))
         if file.before and file.after:
             lines.append(f"    sha256 {file.before[:16]} without it, {file.after[:16]} with it")
         if file.problem:
             lines.append(f"    {file.problem}")
+        if file.above:
+            lines.append(f"    below {', '.join(file.above)}: those come out first")
         lines += [f"    | {line}" for line in file.hunk]
     if report.state == "applied" and report.stock is False:
         lines.append("  without it the file is not the engine's own: it holds other edits")
-    return "\n".join(lines)
+    return "\n".join([*lines, *([report.diff.rstrip()] if report.diff else [])])
 
 
 def _join(numbers: tuple[int, ...]) -> str:

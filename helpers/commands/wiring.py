@@ -14,8 +14,11 @@ from helpers.paths import investigations_dir
 
 if TYPE_CHECKING:
     from helpers.serving.capture import Boundaries
-    from helpers.wiring.boundaries import Convention
+    from helpers.tensors.capture import Capture
+    from helpers.wiring.boundaries import Rule
     from helpers.wiring.diagnosis import Diagnosis
+
+FORMAT_HELP = "What the dump is, where its files leave it open: speculators, vllm, specforge, ..."
 
 
 def capture(
@@ -28,6 +31,7 @@ def capture(
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many prompts.")] = None,
     terms: Annotated[bool, typer.Option("--terms", help="Also both terms of each boundary.")] = False,
     out: Annotated[Path | None, typer.Option(help="A new folder for the capture.")] = None,
+    format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Captures taps and feed of a running server while it answers prompts; pulls and verifies them."""
@@ -43,7 +47,7 @@ def capture(
             expected="--prompts FILE or --replay DUMP",
             next="workbook capture --help",
         )
-    chosen = read(prompts, replay)[:limit]
+    chosen = read(prompts, replay, format)[:limit]
     with connect(box) as connected:
         found = get_run(connected, run)
         stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
@@ -67,6 +71,8 @@ def diagnose(
     served: Annotated[Path, typer.Option(metavar="PATH", help="A capture.")],
     train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump.")],
     draft: Annotated[Path | None, typer.Option(metavar="DIR", help="The drafter's folder.")] = None,
+    target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder.")] = None,
+    format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
     as_json: AsJson = False,
 ) -> int:
     """Says what the drafter was trained on, what it is fed, how the two differ, and which ids mend it."""
@@ -75,16 +81,21 @@ def diagnose(
     from helpers.wiring.diagnosis import diagnose as examine
 
     taken = read_capture(served, verify=True)
-    diagnosis = examine(taken, read_dump(train), convention=convention_of(taken.info), draft=draft)
+    dump = read_dump(train, format=format, slots=slots_of(taken, draft))
+    diagnosis = examine(taken, dump, convention=convention_of(taken.info), draft=draft, target=target)
     emit(diagnosis.to_json(), as_json=as_json, text=describe(diagnosis))
     return diagnosis.exit_code
 
 
-def inspect(path: Annotated[Path, typer.Argument(metavar="PATH")], as_json: AsJson = False) -> int:
+def inspect(
+    path: Annotated[Path, typer.Argument(metavar="PATH")],
+    format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
+    as_json: AsJson = False,
+) -> int:
     """Says what a folder or file of tensors is: format, samples, tokens, slots, width, dtype, layer ids."""
     from helpers.tensors.inspect import inspect as look
 
-    result = look(path)
+    result = look(path, format=format)
     emit(result, as_json=as_json, text=lines(result))
     return 0
 
@@ -106,7 +117,7 @@ def parse_boundaries(text: str) -> Boundaries:
         ) from error
 
 
-def read(prompts: Path | None, replay: Path | None) -> list[Any]:
+def read(prompts: Path | None, replay: Path | None, format: str | None = None) -> list[Any]:
     """The prompts of a file, or a dump's samples as prompts."""
     from helpers.acceptance.prompts import Prompt, read_prompts
 
@@ -115,15 +126,31 @@ def read(prompts: Path | None, replay: Path | None) -> list[Any]:
     from helpers.tensors.dumps import read_dump
 
     assert replay is not None
-    return [Prompt(f"s{i}", tuple(s.token_ids.tolist())) for i, s in enumerate(read_dump(replay))]
+    return [Prompt(f"s{i}", tuple(s.token_ids.tolist())) for i, s in enumerate(read_dump(replay, format=format))]
 
 
-def convention_of(info: Any) -> Convention | None:
-    """How the captured engine reads ids; None where that has not been read, and then no ids are named."""
+def slots_of(taken: Capture, draft: Path | None) -> int | None:
+    """K, as the served side has it: of the feed, or of the drafter's fc."""
+    from helpers.wiring.drafts import fc_width
+
+    if taken.slots is not None or draft is None:
+        return taken.slots
+    width, hidden = fc_width(draft), taken.info.model.hidden_size
+    return width // hidden if width % hidden == 0 else None
+
+
+def convention_of(info: Any) -> Rule | None:
+    """How the captured engine reads ids; None where that cannot be read, and then no ids are named.
+
+    A rule that is not known by name is read from the release's wheel, where that lies in the cache.
+    """
+    from helpers.source.wheels import cached_wheel
     from helpers.wiring.boundaries import convention_for
 
+    engine, version = info.engine.name, info.engine.version
     try:
-        return convention_for(info.engine.name, info.engine.version, info.model.architecture)
+        wheel = cached_wheel(f"{engine}=={version}")
+        return convention_for(engine, version, info.model.architecture, source=wheel)
     except UsageError:
         return None
 

@@ -14,11 +14,22 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from helpers.box.masking import MASK, mask
 from helpers.serving.profile import Profile, is_folder
 
-#: Names whose values are secrets: shown and stored as ``***``.
-SECRET = re.compile(r"(?i)(^|[_-])(token|secret|password|passwd|credentials?|key)$")
-MASK = "***"
+#: Options, and keys in JSON, whose values are secrets: shown and stored as ``***``.
+SECRET = re.compile(
+    r"(?i)(^|[_-])(token|secret|password|passwd|pass|auth|authorization|credentials?|(api|access)?key)$"
+)
+#: Variables whose values may be shown, for they tell how a server was run. All others may be secrets, whatever they are
+#: called, and are kept as ``***``.
+HARMLESS = re.compile(
+    r"(?:CUDA|DG|FLASHINFER|GLOO|HF_HUB|LC|MKL|NCCL|NVIDIA|NVSHMEM|OMP|PYTHON|PYTORCH|SGLANG|SGL|SPT|TOKENIZERS|TORCH"
+    r"|TORCHDYNAMO|TORCHINDUCTOR|TRANSFORMERS|TRITON|UCX|VLLM)_\w+"
+    r"|HF_HOME|HOME|LANG|LD_LIBRARY_PATH|LD_PRELOAD|PATH|PYTHON[A-Z]+|TMPDIR|TZ"
+)
+#: But for those of them that smell of a secret; tokens in the plural are counts of text.
+SMELLS = re.compile(r"(?i)token(?!s|iz)|secret|pass|key|auth|cred|cookie")
 NO_GRAPHS = "--disable-cuda-graph"
 
 
@@ -72,21 +83,52 @@ def expand(word: str, home: str) -> str:
 
 
 def masked(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment as it may be stored and shown."""
-    return {name: MASK if SECRET.search(name) else value for name, value in env.items()}
+    """The environment as it may be stored and shown: only what is known to be harmless in clear.
+
+    >>> masked({"NCCL_DEBUG": "INFO", "OPENAI_KEY_X": "abc", "HTTPS_PROXY": "http://u:p@proxy:3128"})
+    {'NCCL_DEBUG': 'INFO', 'OPENAI_KEY_X': '***', 'HTTPS_PROXY': '***'}
+    """
+    return {
+        name: mask(value) if HARMLESS.fullmatch(name) and not SMELLS.search(name) else MASK
+        for name, value in env.items()
+    }
 
 
 def masked_argv(words: Sequence[str]) -> tuple[str, ...]:
-    """The command line as it may be shown: the value after ``--api-key`` and the like (or behind its ``=``) hidden."""
+    """The command line as it may be shown: the value after ``--api-key`` and the like (or behind its ``=``) hidden.
+
+    So are such values inside JSON, and the credentials in addresses.
+    """
     shown: list[str] = []
     hide = False
     for word in words:
         flag, equals, _ = word.partition("=")
         is_flag = word.startswith("--")
         secret = is_flag and SECRET.search(flag) is not None
-        shown.append(MASK if hide and not is_flag else f"{flag}={MASK}" if secret and equals else word)
+        shown.append(MASK if hide and not is_flag else f"{flag}={MASK}" if secret and equals else _masked_word(word))
         hide = secret and not equals
     return tuple(shown)
+
+
+def _masked_word(word: str) -> str:
+    """A word with the secrets inside it masked; one without any stays as it is, to the letter."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    try:
+        content = json.loads(value) if value.startswith(("{", "[")) else None
+    except (ValueError, RecursionError):
+        content = None
+    if content is None:
+        return mask(word)
+    safe = _masked_json(content)
+    return word if safe == content else option + equals + json.dumps(safe, separators=(",", ":"))
+
+
+def _masked_json(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: MASK if SECRET.search(key) else _masked_json(value) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_masked_json(item) for item in content]
+    return mask(content) if isinstance(content, str) else content
 
 
 def command_text(words: Sequence[str]) -> str:

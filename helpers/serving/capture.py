@@ -6,8 +6,7 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +16,10 @@ import httpx
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
 from helpers.progress import progress as show_progress
+from helpers.serving.arming import armed, discard
 from helpers.serving.asking import Prompt, ask_all, get
+from helpers.serving.model import check_tokens, model_facts
+from helpers.serving.registry import get_run
 from helpers.uploads import upload
 
 if TYPE_CHECKING:
@@ -54,22 +56,34 @@ def capture(
         ``out``. The capture also stays on the box, in the run's folder.
 
     Raises:
-        UsageError: WB-CAPTURE-OUT, WB-CAPTURE-NO-HOOK, WB-CAPTURE-BOUNDARIES, WB-CAPTURE-NO-PROMPTS.
+        UsageError: WB-CAPTURE-OUT, WB-CAPTURE-NO-HOOK, WB-CAPTURE-BOUNDARIES, WB-CAPTURE-NO-PROMPTS,
+            WB-PROMPTS-VOCABULARY.
         RemoteFailed: WB-CAPTURE-BUSY, WB-CAPTURE-REQUEST, or what remote/assemble.py says (WB-CAPTURE-...).
     """
     wanted = check(run, prompts, boundaries, out)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     folder = f"{run.folder}/taps/{name}"
+    arm, python = f"{run.folder}/taps/arm.json", run.record.engine.python
     order = {"directory": f"{folder}/chunks", "boundaries": wanted, "terms": terms, "by": whoami(), "capture": name}
     with show_progress(f"capture of {run.id}", enabled=progress, done=f"captured into {out}") as bar:
-        with run.tunnel() as tunnel, httpx.Client(base_url=tunnel.url, timeout=600, trust_env=False) as client:
-            about = describe(box, run, get(client, "/server_info"))
-            about |= {"sampling": {"temperature": 0, "max_new_tokens": max_new_tokens}}
-            flush = not about["launch"]["disable_radix_cache"]
-            with armed(box, f"{run.folder}/taps/arm.json", order):
-                requests = ask_all(client, prompts, name, max_new_tokens, concurrency, flush, bar)
-        bar.update("assembling on the box")
-        assemble(box, run, folder, {"capture": about, "requests": requests})
+        began, requests = False, None
+        try:
+            with run.tunnel() as tunnel, httpx.Client(base_url=tunnel.url, timeout=600, trust_env=False) as client:
+                about = describe(box, run, get(client, "/server_info"))
+                about |= {"sampling": {"temperature": 0, "max_new_tokens": max_new_tokens}}
+                flush = not about["launch"]["disable_radix_cache"]
+                with armed(box, arm, order, python=python):
+                    began = True
+                    requests = ask_all(client, prompts, name, max_new_tokens, concurrency, flush, bar)
+            bar.update("assembling on the box")
+            assemble(box, run, folder, {"capture": about, "requests": requests})
+        except BaseException as error:
+            # Chunks that were complete and would not go together are evidence, and stay.
+            if began and (requests is None or not isinstance(error, WorkbookError)):
+                discard(box, arm, name, python=python)
+            if isinstance(error, RemoteFailed) and isinstance(error.__cause__, httpx.TransportError):
+                raise cut_off(box, run, error) from error
+            raise
         bar.update("pulling")
         fetch(box, folder, out)
     return out
@@ -92,55 +106,63 @@ def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path
             expected="a profile with capture = true, or a list of boundaries",
             next=f"add `capture = true` to the profile, then: workbook serve {run.box.name} {run.profile.name}",
         )
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(
-            "WB-CAPTURE-OUT",
-            f"{out} exists and is not an empty folder",
-            expected="a new folder; a capture never writes over another one",
-            next="choose another name",
-        )
+    model = model_facts(run.box, run.profile)
+    if model.vocab_size is not None:
+        check_tokens(prompts, model.vocab_size, f"the model of run {run.id}")
     if boundaries == "all":
+        check_out(out)
         return None
     wanted = [] if boundaries == "none" else sorted({int(b) for b in boundaries})
-    missing = [b for b in wanted if hooked is not True and b not in hooked]
-    if missing or any(b < 0 for b in wanted):
+    possible = range(model.num_layers + 1) if hooked is True else hooked
+    if not set(wanted) <= set(possible):
         raise UsageError(
             "WB-CAPTURE-BOUNDARIES",
-            f"boundaries {wanted} were asked for, and run {run.id} hooks {'all' if hooked is True else list(hooked)}",
-            expected="a part of the hooked boundaries",
-            next="set `capture = true` in the profile and start it again",
+            f"boundaries {sorted(set(wanted) - set(possible))} of {wanted} are not hooked in run {run.id}",
+            expected=f"a part of 0 to {model.num_layers}" if hooked is True else f"a part of {list(hooked)}",
+            next=f"--boundaries all captures every one of a model with {model.num_layers} layers"
+            if hooked is True
+            else "set `capture = true` in the profile and start it again",
         )
+    check_out(out)
     return wanted
 
 
-@contextmanager
-def armed(box: Box, arm: str, order: dict[str, Any]) -> Iterator[None]:
-    """The hook armed inside the block; the arm file is made only if there is none, and is gone afterwards."""
-    part = f"{arm}.{secrets.token_hex(4)}"
-    box.write_text(part, json.dumps(order))
+def check_out(out: Path) -> None:
+    """Refuse a place that could not be written at the end, before the server works for it."""
     try:
-        # A hard link fails where the name is taken: of two captures at a time, one is told so.
-        if not box.run(["ln", "--", part, arm], check=False).ok:
-            raise busy(box, arm)
-    finally:
-        box.run(["rm", "-f", "--", part])
-    try:
-        yield
-    finally:
-        box.run(["rm", "-f", "--", arm])
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise UsageError(
+                "WB-CAPTURE-OUT",
+                f"{out} exists and is not an empty folder",
+                expected="a new folder; a capture never writes over another one",
+                next="choose another name",
+            )
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent):
+            pass
+    except OSError as error:
+        raise no_place(out, error) from error
 
 
-def busy(box: Box, arm: str) -> RemoteFailed:
-    try:
-        other = json.loads(box.read_text(arm))
-        who = f"{other.get('by', 'somebody')} (capture {other.get('capture', '?')})"
-    except (WorkbookError, ValueError):
-        who = "somebody"
+def no_place(out: Path, error: OSError) -> UsageError:
+    return UsageError(
+        "WB-CAPTURE-OUT",
+        f"{out} cannot be made: {error.strerror or error}",
+        expected="a new folder, in one that can be written",
+        next="--out with another folder",
+    )
+
+
+def cut_off(box: Box, run: Run, error: RemoteFailed) -> RemoteFailed:
+    """A request whose connection ended: was it the server that died?"""
+    found = get_run(box, run.id, python=run.record.engine.python)
+    dead = found.state != "alive"
     return RemoteFailed(
-        "WB-CAPTURE-BUSY",
-        f"the hook is armed already on {box.name}, by {who}",
-        expected="one capture at a time for each run",
-        next=f"wait for it; if it was left behind by a crash: workbook run {box.name} -- rm {arm}",
+        error.code,
+        f"{error.message}; {run.id} {'is dead' if dead else 'is alive'} on {box.name}",
+        expected=error.expected,
+        next=f"workbook {'serve' if dead else 'logs'} {box.name} {run.profile.name if dead else run.id}",
+        lines=list(found.logs(tail=10)) if dead else [],
     )
 
 
@@ -208,13 +230,19 @@ def fetch(box: Box, folder: str, out: Path) -> None:
     """Pull a capture beside its place, hold it against its own hashes, and only then give it its name."""
     from helpers.tensors.capture import read_capture
 
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    except OSError as error:
+        raise no_place(out, error) from error
     try:
         box.pull(folder, part, progress=False)
         read_capture(part, verify=True)
-        part.replace(out)
-        out.chmod(0o755)
+        try:
+            part.replace(out)
+            out.chmod(0o755)
+        except OSError as error:  # somebody took the name meanwhile
+            raise no_place(out, error) from error
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise

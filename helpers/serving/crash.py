@@ -122,7 +122,15 @@ _CAUSES = (
         r"\S*HFValidationError\b",
         r"ValueError: Either model_file or model_proto must be specified",  # transformers, without a tokenizer's files
         r"\S*(?:RepositoryNotFoundError|LocalEntryNotFoundError|OfflineModeIsEnabled)\b",
+    ),
+    _cause(
+        "WB-SERVE-BROKEN-FILE",
+        "a file of the model is cut short or damaged",
+        "workbook run BOX -- ls -lL MODEL: compare sizes with where the model came from, and fetch that file again",
         r"\S*SafetensorError: .*(?:header|deserializ|[Ii]ncomplete)",
+        r"\w*Error: .*(?:PytorchStreamReader failed|[Ii]nvalid header or archive is corrupted|unexpected EOF)",
+        r"\S*UnpicklingError\b",
+        r"EOFError: Ran out of input",
     ),
     _cause(
         "WB-SERVE-SHAPE-MISMATCH",

@@ -25,6 +25,7 @@ from helpers.serving.remote import ask, refusal
 from helpers.serving.run import Run
 from helpers.source import patches
 from helpers.source.checkout import Checkout, find_checkout
+from helpers.source.convention import KNOWN
 from helpers.source.patch_state import patch_names
 from helpers.uploads import upload
 
@@ -63,7 +64,8 @@ def plan(box: Box, profile: Profile) -> Plan:
 
     Raises:
         RemoteFailed: WB-SERVE-NO-MODEL, WB-SERVE-PORT-TAKEN, WB-SERVE-ENGINE-VERSION, WB-SERVE-PATCH-MISSING, or as
-            `find_checkout`. UsageError: WB-PROFILE-INVALID for a capture that this model has no boundaries for.
+            `find_checkout`. UsageError: WB-PROFILE-INVALID for a capture that this model has no boundaries for,
+            or for layer ids of which the engine would tap fewer than were given.
     """
     python = expand(profile.python, box.home)
     checkout = find_checkout(box, python, server_environment(profile, home=box.home))
@@ -76,6 +78,7 @@ def plan(box: Box, profile: Profile) -> Plan:
         missing = probe["missing"]
         error = {"code": "WB-SERVE-NO-MODEL", "message": f"there is no model at {missing[0]}", "missing": missing}
         raise refusal(box.name, error)
+    check_ids(profile, probe["configs"].get(expand(profile.model, box.home)))
     run = new_id(profile.name)
     folder = box.path(f"{RUNS}/{run}")
     argv = server_argv(
@@ -167,7 +170,7 @@ def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tup
     applied = []
     env = server_environment(profile, home=box.home)
     for name in sorted({*patch_names(checkout.version), *profile.patches}):
-        report = patches.status(box, name, python=python, env=env)
+        report = patches.status(box, name, python=python, env=env, servers=False)
         if report.state == "applied":
             files = {file.path: file.sha256 for file in report.files}
             applied.append(AppliedPatch(name=name, sha256=report.patch_sha256, files=files))
@@ -179,6 +182,26 @@ def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tup
                 next=f"workbook patch {box.name} apply {name}",
             )
     return tuple(applied)
+
+
+def check_ids(profile: Profile, config: Mapping[str, Any] | None) -> None:
+    """Refuse ids that the drafter would not be fed: its fc is too wide then, and the server dies of the shapes."""
+    inner = (config or {}).get("text_config") or config or {}
+    architecture = (inner.get("architectures") or (config or {}).get("architectures") or [""])[0]
+    convention = KNOWN.get(("sglang", profile.engine_version, architecture))
+    ids = profile.aux_layer_ids
+    if ids is None or convention is None:
+        return
+    layers = int(inner["num_hidden_layers"])
+    tapped = convention.boundaries(ids, layers)
+    if len(tapped) != len(ids):
+        raise UsageError(
+            "WB-PROFILE-INVALID",
+            f"profile {profile.name!r}: of aux_layer_ids {list(ids)} the engine taps only boundaries {tapped}",
+            expected=f"ids of {len(ids)} different boundaries below {layers}, the number of layers ({convention.name}: "
+            f"boundary = id + {convention.offset})",
+            next="mend aux_layer_ids in the profile",
+        )
 
 
 def _hooks(profile: Profile, configs: Mapping[str, Any], home: str, folder: str) -> list[dict[str, Any]]:

@@ -59,7 +59,8 @@ class Profile(Strict):
         speculation: EAGLE-3's numbers, or None for plain decoding.
         aux_layer_ids: ids to feed the drafter instead of those in its config.json (a run gets a copy of the draft's
             folder for it); None takes the draft's own.
-        env: environment of the server beside the box's own; secrets in it never reach run.json.
+        env: environment of the server beside the box's own; run.json and what is shown have in clear only the values of
+            variables that are known to be harmless (helpers/serving/argv.py).
         python: the interpreter on the box.
         extra_args: further arguments, put at the end as they are.
         context_length: SGLang's ``--context-length``; None takes the model's.

@@ -28,15 +28,25 @@ def find_runs(box: Box, *, alive: bool = False, python: str = "python3") -> list
 
 
 def get_run(box: Box, name: str, *, python: str = "python3") -> Run:
-    """A run by its id, the beginning of it, or its profile's name: then the newest, a living one before all dead ones.
+    """A run by its id, its profile's name (then the newest, a living one before all dead ones), or its id's beginning.
 
     Raises:
-        UsageError: WB-SERVE-NO-RUN, with the ids that there are.
+        UsageError: WB-SERVE-NO-RUN, with the ids that there are; WB-SERVE-AMBIGUOUS where several ids begin like that:
+            a run may be another person's, and is never picked by chance.
     """
     runs = find_runs(box, python=python)
     found = [run for run in runs if run.id == name]
     found = found or [run for run in runs if run.profile.name == name]
-    found = found or [run for run in runs if run.id.startswith(name)]
+    if not found and name:
+        found = [run for run in runs if run.id.startswith(name)]
+        if len(found) > 1:
+            raise UsageError(
+                "WB-SERVE-AMBIGUOUS",
+                f"{len(found)} runs on {box.name} begin with {name!r}",
+                expected="a beginning that only one of them has",
+                next=f"workbook runs {box.name}",
+                lines=[f"{run.id} ({run.state}, {run.record.owner})" for run in found[-8:]],
+            )
     if not found:
         known = [run.id for run in runs]
         raise UsageError(

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from helpers.errors import UsageError
@@ -50,6 +51,7 @@ class FileState:
         result: the file's text with the patch (state ``clean``) or without it (``applied``, ``drifted`` where its
             lines are still in place), else None.
         problem: what is in the way, with the hunk's lines below it; empty where nothing is.
+        above: patches that went in on the same file after this one, and have to come out first.
     """
 
     path: str
@@ -61,14 +63,17 @@ class FileState:
     result: bytes | None = None
     problem: str = ""
     shown: tuple[str, ...] = ()
+    above: tuple[str, ...] = ()
 
 
 def load_patch(name: str, version: str | None) -> Patch:
-    """The patch ``name`` for SGLang ``version``.
+    """The patch ``name`` for SGLang ``version``, or a file of one's own, by its path.
 
     Raises:
-        UsageError: WB-PATCH-UNKNOWN, with the names that there are for that version.
+        UsageError: WB-PATCH-UNKNOWN, with the names that there are for that version; WB-PATCH-UNREADABLE.
     """
+    if is_path(name):
+        return _own(Path(name).expanduser(), version)
     path = PATCHES / f"sglang-{version}" / f"{name}.patch"
     known = patch_names(version)
     if name not in known:
@@ -77,9 +82,35 @@ def load_patch(name: str, version: str | None) -> Patch:
             "WB-PATCH-UNKNOWN",
             f"there is no patch {name!r} for sglang {version}",
             expected="one of " + ", ".join(known) if known else "an engine that has patches: " + ", ".join(versions),
-            next=f"put it at remote/patches/sglang-{version}/{name}.patch",
+            next="workbook patch BOX plan ./my.patch takes a file of your own",
         )
     return Patch.of(name, path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+def is_path(name: str) -> bool:
+    """Whether a patch is named as a file of one's own."""
+    return "/" in name or name.endswith((".patch", ".diff"))
+
+
+def _own(path: Path, version: str | None) -> Patch:
+    name = path.name.removesuffix(".patch").removesuffix(".diff")
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise UsageError(
+            "WB-PATCH-UNKNOWN",
+            f"the patch {str(path)!r} cannot be read: {error.strerror}",
+            expected="a unified diff on this machine, or one of " + ", ".join(patch_names(version)),
+            next=f"ls -l {path.parent}",
+        ) from error
+    if not name or name in patch_names(version):
+        raise UsageError(
+            "WB-PATCH-UNKNOWN",
+            f"a file of your own cannot be called {name!r}: there is a patch of that name here",
+            expected="another file name: the journal on the box keeps patches apart by it",
+            next=f"mv {path} {path.with_name('my-' + path.name)}",
+        )
+    return Patch.of(name, text)
 
 
 def evaluate(patch: FilePatch, text: bytes | None, applied: Mapping[str, Any] | None) -> FileState:

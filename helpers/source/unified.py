@@ -17,6 +17,7 @@ b'zero\\none\\ntwo\\nthree\\n'
 from __future__ import annotations
 
 import io
+import posixpath
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -94,11 +95,14 @@ def parse_patch(text: str, *, name: str) -> tuple[FilePatch, ...]:
     for file in patches:
         if file.is_added_file or file.is_removed_file or file.is_rename or file.is_binary_file or not len(file):
             raise _unreadable(name, f"{file.path} is added, removed, renamed, binary or without hunks")
+        path = posixpath.normpath(file.path)
+        if path.startswith(("/", "../")):
+            raise _unreadable(name, f"{file.path} leads out of the folder that it is for")
         hunks = tuple(_hunk(hunk) for hunk in file)
         bare = [hunk.header for hunk in hunks if not hunk.before or not hunk.after]
         if bare:  # it would fit everywhere
             raise _unreadable(name, f"{file.path}: the hunk {bare[0]} has no line of context")
-        files.append(FilePatch(file.path, hunks))
+        files.append(FilePatch(path, hunks))
     if not files:
         raise _unreadable(name, "it holds no file")
     return tuple(files)

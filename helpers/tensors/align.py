@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from helpers.errors import UsageError
 from helpers.tensors.capture import Capture
 from helpers.tensors.dumps import Sample
 
@@ -40,23 +42,50 @@ class Pairing:
         return Pairing(self.request, self.sample, self.served[keep], self.trained[keep])
 
 
+@runtime_checkable
+class Rows(Protocol):
+    """Rows of texts: a rank of a capture, or a view of it."""
+
+    @property
+    def token_ids(self) -> Int64[Tensor, " T"]: ...
+    @property
+    def positions(self) -> Int64[Tensor, " T"]: ...
+    @property
+    def request(self) -> Tensor: ...
+
+
 def align(capture: Capture, samples: Iterable[Sample], *, rank: int = 0) -> Iterator[Pairing]:
     """Pair each sample with the request that shares the longest start with it; samples without one are left out."""
-    rows = capture.ranks[rank]
-    texts = [
-        (r.start, rows.positions[r.start : r.start + r.length], rows.token_ids[r.start : r.start + r.length])
-        for r in capture.info.requests
-    ]
+    return align_rows(capture.ranks[rank], samples)
+
+
+def align_rows(rows: Rows, samples: Iterable[Sample]) -> Iterator[Pairing]:
+    """As `align`, for the rows of a rank or a view.
+
+    Raises:
+        UsageError: ``WB-DUMP-TOKENS`` where a sample has no token ids to align by.
+    """
+    texts = []
+    for number in sorted(set(rows.request.tolist())):
+        index = (rows.request == number).nonzero().flatten()
+        texts.append((int(number), index, rows.positions[index], rows.token_ids[index]))
     for sample in samples:
+        if int(sample.token_ids.min()) < 0:
+            raise UsageError(
+                "WB-DUMP-TOKENS",
+                f"{sample.source} was dumped without token ids",
+                expected="token ids beside the states: rows are paired by them",
+                next="dump input_ids and positions as well",
+            )
         best, best_length = -1, 0
-        for number, (_, positions, tokens) in enumerate(texts):
+        for place, (_, _, positions, tokens) in enumerate(texts):
             length = common(positions, tokens, sample.token_ids)
             if length > best_length:
-                best, best_length = number, length
+                best, best_length = place, length
         if best < 0 or best_length < min(MIN_TOKENS, len(sample.token_ids)):
             continue
-        start, positions, _ = texts[best]
-        yield Pairing(best, sample, start + torch.arange(best_length), positions[:best_length])
+        number, index, positions, _ = texts[best]
+        yield Pairing(number, sample, index[:best_length], positions[:best_length])
 
 
 def common(positions: Int64[Tensor, " N"], tokens: Int64[Tensor, " N"], text: Int64[Tensor, " T"]) -> int:

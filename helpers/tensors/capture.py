@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from jaxtyping import Int32, Int64
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from safetensors import safe_open
 from torch import Tensor
 
 from helpers.errors import UsageError
@@ -116,19 +115,29 @@ class Rank:
         return self.entries["feed"].shape[1] if "feed" in self.entries else None
 
     def tensor(self, name: str) -> Tensor:
-        """A whole tensor, mapped from the file where the format allows."""
-        with safe_open(self.path, framework="pt") as file:
-            tensor: Tensor = file.get_tensor(name)
-        return tensor
+        """A whole tensor, mapped from the file: what is not used is not read."""
+        return self.mapped[name]
 
     def rows(self, name: str, index: Int64[Tensor, " N"]) -> Tensor:
-        """Some rows of a tensor, in the order of ``index``; only the stretch that they span is read."""
-        if len(index) == 0:
-            return self.tensor(name)[index]
-        first, last = int(index.min()), int(index.max())
-        with safe_open(self.path, framework="pt") as file:
-            stretch: Tensor = file.get_slice(name)[first : last + 1]
-        return stretch[index - first]
+        """Some rows of a tensor, in the order of ``index``."""
+        return self.mapped[name][index]
+
+    @cached_property
+    def mapped(self) -> dict[str, Tensor]:
+        """All tensors as views of the mapped file. One that is not aligned to its type, which is rare, is copied."""
+        size = max((entry.stop for entry in self.entries.values()), default=0)
+        if size == 0:
+            return {}
+        whole = torch.from_file(str(self.path), shared=False, size=size, dtype=torch.uint8)
+        return {name: view_of(whole, entry) for name, entry in self.entries.items()}
+
+
+def view_of(whole: Tensor, entry: Entry) -> Tensor:
+    if entry.start == entry.stop:
+        return torch.empty(entry.shape, dtype=entry.dtype)
+    data = whole[entry.start : entry.stop]
+    data = data.clone() if entry.start % entry.dtype.itemsize else data
+    return data.view(entry.dtype).view(entry.shape)
 
 
 @dataclass(frozen=True)
@@ -166,7 +175,22 @@ def read_capture(path: Path | str, *, verify: bool = False) -> Capture:
             expected=f"one file for each rank 0 to {info.tp_size - 1}",
             next="capture again, or pull the whole folder again",
         )
+    check_requests(path, info, ranks)
     return Capture(path, info, ranks)
+
+
+def check_requests(path: Path, info: Info, ranks: list[Rank]) -> None:
+    """Each request lies within the rows: those of every rank, or (where ranks hold other tokens) those of all."""
+    rows = [rank.entries["token_ids"].shape[0] for rank in ranks]
+    total = sum(rows)
+    for request in info.requests:
+        if request.start + request.length > total:
+            raise UsageError(
+                "WB-CAPTURE-LAYOUT",
+                f"{path}: request {request.id} ends at row {request.start + request.length} of {total}",
+                expected="requests within the rows of the rank files",
+                next="capture again with this version of the workbook",
+            )
 
 
 def read_info(path: Path) -> Info:
@@ -238,11 +262,6 @@ def check_layout(rank: Rank, info: Info) -> None:
         per_row = [n for n in rank.entries if n.split(".")[0] in (*integers, "boundary", "out", "residual", "normed")]
         wrong = [
             f"{n} has {rank.entries[n].shape[0]} rows of {total}" for n in per_row if not rows_agree(rank, n, total)
-        ]
-        wrong += [
-            f"request {r.id} ends at row {r.start + r.length} of {total}"
-            for r in info.requests
-            if r.start + r.length > total
         ]
         feed = rank.entries.get("feed")
         if feed is not None:

@@ -9,21 +9,25 @@ from helpers.tensors.capture import read_capture
 from helpers.tensors.dumps import read_dump
 
 
-def inspect(path: Path) -> dict[str, Any]:
-    """Describe a capture (a folder with capture.json) or a dump.
+def inspect(path: Path, *, format: str | None = None) -> dict[str, Any]:
+    """Describe a capture (a folder with capture.json) or a dump; ``format`` settles what its files leave open.
 
     Returns:
         ``format``, ``samples``, ``tokens``, ``slots`` (K, None where unknown), ``hidden_size``, ``dtype``,
-        ``layer_ids`` (None where none are stored), and for a capture ``run``, ``engine``, ``ranks``, ``boundaries``,
-        ``feed_width``.
+        ``layer_ids`` (None where none are stored); for a dump ``files``, ``verifier`` ("before" or "after" the final
+        norm, "unsaid", None where there is none), ``loss_mask``, ``warnings``; for a capture ``run``, ``engine``,
+        ``ranks``, ``boundaries``, ``feed_width``.
     """
-    if (path / "capture.json").exists():
+    if (path / "capture.json").exists() and format in (None, "workbook.capture/1"):
         return inspect_capture(path)
-    dump = read_dump(path)
-    tokens, stored = 0, None
+    dump = read_dump(path, format=format)
+    tokens, stored, verifier, masked = 0, None, True, True
     for sample in dump:
         tokens += len(sample.token_ids)
         stored = sample.stored_ids
+        verifier = verifier and sample.verifier is not None
+        masked = masked and sample.loss_mask is not None
+    said = {True: "after the final norm", False: "before the final norm", None: "unsaid"}
     return {
         "format": dump.format,
         "samples": len(dump),
@@ -31,7 +35,12 @@ def inspect(path: Path) -> dict[str, Any]:
         "slots": dump.slots,
         "hidden_size": dump.hidden_size,
         "dtype": str(dump.dtype).removeprefix("torch."),
-        "layer_ids": stored,
+        "layer_ids": None if stored is None else list(stored),
+        "files": len(dump.files),
+        "verifier": said[dump.normed_verifier] if verifier else None,
+        "loss_mask": masked,
+        "ranks": dump.ranks,
+        "warnings": list(dump.warnings),
     }
 
 

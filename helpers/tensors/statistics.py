@@ -7,7 +7,7 @@ taken off first: transformers carry a large common vector, which makes raw cosin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,16 +55,20 @@ def means(batches: Batches) -> tuple[Float[Tensor, "S H"], int]:
     return (total / count).float(), count
 
 
-def compare(batches: Batches) -> Comparison:
-    """Compare all features of a stack with each other, in two passes over the data."""
-    mean, count = means(batches)
-    size = len(mean)
+def compare(batches: Batches, *, mean: Float[Tensor, "S H"] | None = None) -> Comparison:
+    """Compare all features of a stack with each other: in two passes over the data, or one where ``mean`` is given."""
+    if mean is None:
+        mean, _ = means(batches)
+    size, count = len(mean), 0
     cosine, centred, dot = (torch.zeros(size, size, dtype=torch.float64) for _ in range(3))
     for stack in batches():
         x = stack.float()
         cosine += gram(unit(x))
         centred += gram(unit(x - mean))
         dot += gram(x)
+        count += len(x)
+    if count == 0:
+        raise ValueError("no tokens to compare")
     return Comparison(count, cosine / count, centred / count, dot)
 
 
@@ -100,3 +104,36 @@ def slot_matrix(a: Float[Tensor, "T A H"], b: Float[Tensor, "T B H"]) -> Float[T
 def non_finite(stack: Stack) -> Int64[Tensor, " S"]:
     """How many tokens have NaN or infinity, per feature."""
     return (~torch.isfinite(stack)).any(dim=-1).sum(dim=0)
+
+
+SHIFTS = (-2, -1, 0, 1, 2)
+
+
+def shifted(a: Stack, b: Stack, shifts: Sequence[int] = SHIFTS) -> Float[Tensor, "N S"]:
+    """Mean centred cosine of a's row t with b's row t + s, for each shift s and each feature, on one stretch of text.
+
+    Rows are consecutive tokens; the ends, where a shift leaves the text, are left out of all shifts alike.
+    """
+    edge = max(abs(s) for s in shifts)
+    count = len(a) - 2 * edge
+    if count < 1:
+        raise ValueError(f"{len(a)} tokens are too few for shifts of {edge}")
+    x = unit(centre(a[edge : edge + count].float()))
+    return torch.stack([(x * unit(centre(b[edge + s : edge + s + count].float()))).sum(-1).mean(0) for s in shifts])
+
+
+def centre(x: Float[Tensor, "*batch H"]) -> Float[Tensor, "*batch H"]:
+    """Each feature without its mean over tokens, which are the first dimension."""
+    return x - x.mean(dim=0)
+
+
+def gram_error(a: Float[Tensor, "T H"], b: Float[Tensor, "T H"]) -> float:
+    """How far two features' inner products between tokens are apart, in lengths of the second's; 0 for a rotation."""
+    one, two = (centre(x.float()) @ centre(x.float()).T for x in (a, b))
+    return float((one - two).norm() / two.norm().clamp(min=1e-30))
+
+
+def norm_spread(a: Float[Tensor, "T H"], b: Float[Tensor, "T H"]) -> float:
+    """Median over tokens of the relative difference of two features' lengths."""
+    one, two = (torch.linalg.vector_norm(x.float(), dim=-1) for x in (a, b))
+    return float(((one - two).abs() / two.clamp(min=1e-12)).median())

@@ -1,70 +1,131 @@
 """Layer ids of a stack <-> boundaries, the one unit in which stacks are compared.
 
-A `Convention` is how one version of one engine reads ids for one model. Those below were read in the sources that they
-name; an engine or a model that is not among them is refused, never guessed.
+A `Convention` is how one stack reads ids. Where the engine's source is at hand, `convention_from_source` reads the rule
+there for any model; the named ones below were read in the sources that they name. An engine or a model for which there
+is neither is refused, never guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from helpers.errors import UsageError
+from helpers.source.convention import KNOWN, SGLANG_059_DEEPSEEK, Convention
+from helpers.source.setter import SourceTree, resolve
+from helpers.source.setter.back import ids_for
+from helpers.source.setter.outcome import SETTER
+from helpers.source.setter.tree import find_model, version_of
+
+__all__ = [
+    "KNOWN",
+    "SGLANG_059_DEEPSEEK",
+    "SPECFORGE_HF",
+    "VLLM",
+    "Convention",
+    "Rule",
+    "SourceConvention",
+    "convention_for",
+    "convention_from_source",
+    "default_boundaries",
+    "read_convention",
+]
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """What a diagnosis needs of a convention, whether it was written down or is read from the source."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def embedding_id(self) -> int | None: ...
+    @property
+    def embedding_patch(self) -> str | None: ...
+    def boundaries(self, ids: Iterable[int], num_layers: int) -> list[int]: ...
+    def ids(self, boundaries: Iterable[int], num_layers: int) -> list[int] | None: ...
 
 
 @dataclass(frozen=True)
-class Convention:
-    """One stack's reading of layer ids: boundary = id + `offset`.
+class SourceConvention:
+    """How the source at hand reads ids for one model; each question is answered by reading it.
 
-    ``embedding_id`` is the id that taps boundary 0, and ``embedding_patch`` the patch that it needs (None: none).
-    ``source`` names the file and line that prove the rule.
+    ``architecture`` picks the class where a file serves several with rules that differ.
     """
 
+    tree: SourceTree
+    model: str
     name: str
     source: str
-    offset: int
+    architecture: str | None = None
     embedding_id: int | None = None
     embedding_patch: str | None = None
 
-    def boundary(self, layer_id: int) -> int:
-        """The boundary that an id taps."""
-        if self.embedding_id is not None and layer_id == self.embedding_id:
-            return 0
-        return layer_id + self.offset
-
     def boundaries(self, ids: Iterable[int], num_layers: int) -> list[int]:
-        """Boundaries in the order in which they are tapped: ascending, doubles once, those out of reach not at all.
+        """Boundaries in tap order.
 
-        Boundary n is out of reach: the taps are taken inside the loop over layers, before each layer.
+        Raises:
+            UsageError: ``WB-SETTER-UNREAD`` where it depends on more than these ids.
         """
-        return sorted({b for b in map(self.boundary, ids) if 0 <= b < num_layers})
-
-    def layer_id(self, boundary: int) -> int | None:
-        """The id that taps a boundary; None where no id does."""
-        if boundary == 0 and self.embedding_id is not None:
-            return self.embedding_id
-        layer_id = boundary - self.offset
-        return layer_id if layer_id >= 0 else None
+        return list(resolve(self.tree, self.model, list(ids), num_layers, architecture=self.architecture).boundaries)
 
     def ids(self, boundaries: Iterable[int], num_layers: int) -> list[int] | None:
-        """The ids that tap these boundaries in this order; None where ids cannot."""
-        wanted = list(boundaries)
-        ids = [self.layer_id(b) for b in wanted]
-        known = [i for i in ids if i is not None]
-        return known if len(known) == len(wanted) and self.boundaries(known, num_layers) == wanted else None
+        """The ids that tap these boundaries in this order; None where none were found."""
+        found = ids_for(self.tree, self.model, list(boundaries), num_layers, architecture=self.architecture)
+        return list(found.ids) if found is not None else None
 
 
-SGLANG_059_DEEPSEEK = Convention(
-    name="sglang 0.5.9, deepseek_v2",
-    source="sglang/srt/models/deepseek_v2.py:2975",
-    offset=1,
-    embedding_id=-1,
-    embedding_patch="capture-embedding",
+def convention_from_source(
+    root: Path, model: str | None = None, *, architecture: str | None = None, version: str | None = None
+) -> SourceConvention:
+    """The convention of a model in an engine's source, read to see that it can be.
+
+    Args:
+        root: a wheel, or the folder that holds the package ``sglang``.
+        model: the model file's stem; looked up by the architecture where it is not given.
+        architecture: the class of the target's config.json.
+        version: what the source is called; else what it says itself.
+
+    Raises:
+        UsageError: ``WB-SETTER-MISSING``, ``WB-SETTER-UNREAD``, ``WB-SETTER-NO-MODEL``, ``WB-SOURCE-NO-SGLANG``.
+    """
+    tree = SourceTree(root)
+    if model is None and architecture is None:
+        raise UsageError(
+            "WB-USAGE", "no model is named", expected="a model file's stem, or an architecture", next="--model"
+        )
+    stem = model or find_model(tree, architecture or "")
+    name = f"sglang {version or version_of(tree) or 'source'}, {stem}"
+    return read_convention(tree, stem, name, architecture)
+
+
+def read_convention(tree: SourceTree, model: str, name: str, architecture: str | None = None) -> SourceConvention:
+    """The convention of a model file, called `name`.
+
+    Raises:
+        UsageError: ``WB-SETTER-MISSING``, ``WB-SETTER-UNREAD``, ``WB-SETTER-NO-MODEL``.
+    """
+    read = resolve(tree, model, None, 32, architecture=architecture)
+    place = next((p for p in read.evidence if SETTER in p.text), read.evidence[0])
+    return SourceConvention(tree, model, name, str(place), architecture)
+
+
+VLLM = Convention(
+    name="vLLM",
+    source="vllm/model_executor/models/llama.py: `if idx in self.aux_hidden_state_layers`, ahead of layer idx",
+    offset=0,
+    last=True,
 )
-KNOWN = {
-    ("sglang", "0.5.9", architecture): SGLANG_059_DEEPSEEK
-    for architecture in ("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM")
-}
+SPECFORGE_HF = Convention(
+    name="SpecForge, Hugging Face target",
+    source="specforge/modeling/target/eagle3_target_model.py: forward hooks, so an id is a layer's output",
+    offset=1,
+    last=True,
+)
 
 
 def default_boundaries(num_layers: int) -> list[int]:
@@ -72,18 +133,24 @@ def default_boundaries(num_layers: int) -> list[int]:
     return [2, num_layers // 2, num_layers - 3]
 
 
-def convention_for(engine: str, version: str, architecture: str) -> Convention:
-    """The convention of a served model.
+def convention_for(engine: str, version: str, architecture: str, *, source: Path | None = None) -> Rule:
+    """The convention of a served model: a known one, else as the source says, where that is given.
+
+    Args:
+        source: the engine's wheel, or the folder that holds its package.
 
     Raises:
-        UsageError: ``WB-BOUNDARIES-UNREAD`` where nobody has read the rule yet.
+        UsageError: ``WB-BOUNDARIES-UNREAD`` where nobody has read the rule yet and no source is given; with a source,
+            ``WB-SETTER-MISSING`` or ``WB-SETTER-UNREAD``.
     """
     found = KNOWN.get((engine, version, architecture))
+    if found is None and source is not None and engine == "sglang":
+        return convention_from_source(source, architecture=architecture, version=version)
     if found is None:
         raise UsageError(
             "WB-BOUNDARIES-UNREAD",
             f"how {engine} {version} reads layer ids for {architecture} has not been read from its source",
             expected="one of: " + ", ".join(f"{e} {v} {a}" for e, v, a in KNOWN),
-            next="read set_eagle3_layers_to_capture in the model's file: workbook grep BOX set_eagle3 FILE",
+            next=f"workbook boundaries --engine {engine}=={version} --model MODEL --layers N",
         )
     return found

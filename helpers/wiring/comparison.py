@@ -2,29 +2,27 @@
 
 A slot is identified by the boundary whose centred features it is closest to, and only when that is beyond doubt: it
 lies within half the distance from that boundary to the next nearest one, so no other boundary can be closer. (On unit
-vectors, a mean cosine c is a distance of sqrt(2 - 2c).) Centred cosines do not see a constant factor or a constant
-vector added; so the factor is measured, and what is left beside it must be small.
+vectors, a mean cosine c is a distance of sqrt(2 - 2c).) Where the ladder has gaps, a boundary in a gap could be closer
+still; then a slot has to be the tap itself, as far as rounding goes. Centred cosines do not see a constant factor or a
+constant vector added; so the factor is measured, and what is left beside it must be small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from helpers.errors import UsageError
-from helpers.tensors.align import Pairing, align, feed_index
-from helpers.tensors.capture import Capture
-from helpers.tensors.dumps import Dump
-from helpers.tensors.statistics import Comparison, compare, norms
+from helpers.tensors.statistics import Comparison
 
 # How much of a slot may be neither the tap nor a multiple of it. bf16 keeps 8 bits: 0.2% per value; kernels that add in
 # another order, or fp8 weights, bring some percent at depth.
 MAX_RESIDUE = 0.1
+# A tap against itself in bf16 scores above .999; the nearest neighbours that were ever measured here, .98.
+SAME = 0.998
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,16 @@ class Match:
     scale: float
     residue: float
 
+    @property
+    def close(self) -> bool:
+        """Nearer than half way to any other that it was held against."""
+        return self.ratio <= 0.5 and self.residue <= MAX_RESIDUE
+
+    @property
+    def same(self) -> bool:
+        """The thing itself, so that nothing between it and the next can be meant."""
+        return self.close and self.score >= SAME
+
     def evidence(self) -> dict[str, float | int]:
         """The figures, rounded for a reader."""
         figures = {"score": self.score, "ratio": self.ratio, "scale": self.scale, "residue": self.residue}
@@ -51,10 +59,11 @@ class Match:
 
 @dataclass(frozen=True)
 class SlotComparison:
-    """Statistics over the stack of served slots, trained slots and ladder, in this order.
+    """Statistics over the stack of served slots, trained slots, ladder and true taps of ``reduced``, in this order.
 
     ``served_norms`` [N, K] and ``trained_norms`` [N, K'] are per token, at ``positions`` [N] of their texts; token 0 of
-    each request is left out.
+    each request is left out. ``complete``: the ladder has every boundary. ``reduced`` are the boundaries that the ranks
+    hold as partial sums, and that could be put together for the trained side.
     """
 
     ladder: list[int]
@@ -64,6 +73,8 @@ class SlotComparison:
     positions: Int64[Tensor, " N"]
     served_norms: Float[Tensor, "N K"]
     trained_norms: Float[Tensor, "N L"]
+    complete: bool = True
+    reduced: tuple[int, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -71,11 +82,11 @@ class SlotComparison:
 
     @property
     def served_vs_ladder(self) -> Float[Tensor, "K B"]:
-        return self.statistics.centred[: self.served_slots, self._ladder_at :]
+        return self.statistics.centred[: self.served_slots, self._raw]
 
     @property
     def trained_vs_ladder(self) -> Float[Tensor, "L B"]:
-        return self.statistics.centred[self.served_slots : self._ladder_at, self._ladder_at :]
+        return self.statistics.centred[self.served_slots : self._ladder_at, self._true]
 
     @property
     def served_vs_trained(self) -> Float[Tensor, "K L"]:
@@ -85,43 +96,53 @@ class SlotComparison:
     @cached_property
     def served(self) -> list[Match | None]:
         """What each served slot is; None without a ladder."""
-        return [self._identify(slot) for slot in range(self.served_slots)]
+        return [self._identify(slot, self._raw) for slot in range(self.served_slots)]
 
     @cached_property
     def trained(self) -> list[Match | None]:
         """What each trained slot is; None without a ladder."""
-        return [self._identify(self.served_slots + slot) for slot in range(self.trained_slots)]
+        return [self._identify(self.served_slots + slot, self._true) for slot in range(self.trained_slots)]
 
     def same_as_trained(self, slot: int) -> int | None:
         """The trained slot that a served slot is beyond doubt, found without the ladder."""
-        places = range(self.served_slots, self._ladder_at)
+        places = list(range(self.served_slots, self._ladder_at))
         match = identify(self.statistics, slot, places)
-        if match is None or match.ratio > 0.5 or match.residue > MAX_RESIDUE:
-            return None
-        return match.nearest - self.served_slots
+        return match.nearest - self.served_slots if match is not None and match.same else None
 
     @property
     def _ladder_at(self) -> int:
         return self.served_slots + self.trained_slots
 
-    def _identify(self, feature: int) -> Match | None:
-        match = identify(self.statistics, feature, range(self._ladder_at, self._ladder_at + len(self.ladder)))
+    @property
+    def _raw(self) -> list[int]:
+        return list(range(self._ladder_at, self._ladder_at + len(self.ladder)))
+
+    @property
+    def _true(self) -> list[int]:
+        after = self._ladder_at + len(self.ladder)
+        return [
+            after + self.reduced.index(boundary) if boundary in self.reduced else place
+            for place, boundary in zip(self._raw, self.ladder, strict=True)
+        ]
+
+    def _identify(self, feature: int, places: list[int]) -> Match | None:
+        match = identify(self.statistics, feature, places)
         if match is None:
             return None
-        nearest = self.ladder[match.nearest - self._ladder_at]
-        certain = match.ratio <= 0.5 and match.residue <= MAX_RESIDUE
+        nearest = self.ladder[places.index(match.nearest)]
+        certain = match.close if self.complete else match.same
         return Match(nearest if certain else None, nearest, match.score, match.ratio, match.scale, match.residue)
 
 
 def identify(statistics: Comparison, feature: int, places: Sequence[int]) -> Match | None:
-    """The nearest of some features of the stack, by centred cosine; None with fewer than two to tell apart."""
-    if len(places) < 2:
+    """The nearest of some features of the stack, by centred cosine; one alone has no rival (ratio 0)."""
+    if not places:
         return None
     cosine = statistics.centred[feature, list(places)]
     nearest = places[int(cosine.argmax())]
     others = [place for place in places if place != nearest]
-    gap = float(distance(statistics.centred[nearest, others]).min())
     far = float(distance(cosine.max()))
+    gap = float(distance(statistics.centred[nearest, others]).min()) if others else float("inf")
     dot = statistics.dot
     explained = dot[feature, nearest] ** 2 / (dot[feature, feature] * dot[nearest, nearest]).clamp(min=1e-300)
     return Match(
@@ -137,82 +158,3 @@ def identify(statistics: Comparison, feature: int, places: Sequence[int]) -> Mat
 def distance(cosine: Tensor) -> Tensor:
     """Distance of unit vectors from their cosine."""
     return (2 - 2 * cosine).clamp(min=0).sqrt()
-
-
-@dataclass(frozen=True)
-class Aligned:
-    """The pairings of a capture with a dump, cut to the rows that can be compared, and what was cut for its values."""
-
-    pairings: list[Pairing]
-    matched_tokens: int
-    non_finite: dict[str, int]
-
-
-def align_features(capture: Capture, dump: Dump) -> Aligned:
-    """Pair the rows, drop token 0 of each request (a sink of its own kind), rows without feed and non-finite ones."""
-    rank = capture.ranks[0]
-    feed = feed_index(capture)
-    usable = {"feed": torch.ones(len(rank.token_ids), dtype=torch.bool)}
-    if capture.slots:
-        finite = torch.isfinite(rank.tensor("feed")).all(dim=1)
-        has_feed = feed >= 0
-        usable["feed"] = has_feed.clone()
-        usable["feed"][has_feed] = finite[feed[has_feed]]
-    counts = {"feed": int((~finite).sum())} if capture.slots else {}
-    for boundary in rank.boundaries:
-        name = f"boundary.{boundary:03d}"
-        usable[name] = torch.isfinite(rank.tensor(name)).all(dim=1)
-        counts[name] = int((~usable[name]).sum())
-    good = torch.stack(list(usable.values())).all(dim=0)
-    pairings, matched = [], 0
-    for pairing in align(capture, dump):
-        finite_sample = torch.isfinite(pairing.sample.slots).flatten(1).all(dim=1)
-        counts["trained"] = counts.get("trained", 0) + int((~finite_sample).sum())
-        matched += len(pairing)
-        keep = good[pairing.served] & (pairing.trained > 0) & finite_sample[pairing.trained]
-        if keep.any():
-            pairings.append(pairing.where(keep))
-    return Aligned(pairings, matched, {name: count for name, count in counts.items() if count})
-
-
-def compare_features(capture: Capture, dump: Dump, aligned: Aligned | None = None) -> SlotComparison:
-    """Compare what was served with what was trained on the rows that they share.
-
-    Raises:
-        UsageError: ``WB-ALIGN-NOTHING`` where they share none.
-        UsageError: ``WB-DUMP-HIDDEN`` where the two are of other hidden sizes.
-    """
-    hidden = capture.info.model.hidden_size
-    if dump.hidden_size != hidden:
-        raise UsageError(
-            "WB-DUMP-HIDDEN",
-            f"{dump.path} holds features of width {dump.hidden_size}, the captured model has {hidden}",
-            expected="a dump of the model that was captured",
-            next=f"workbook inspect {dump.path}",
-        )
-    aligned = align_features(capture, dump) if aligned is None else aligned
-    if not aligned.pairings:
-        raise UsageError(
-            "WB-ALIGN-NOTHING",
-            f"{capture.path} and {dump.path} share no tokens that can be compared",
-            expected="requests that start as the dump's samples do, with a feed",
-            next=f"workbook capture BOX RUN --replay {dump.path}",
-        )
-    pairings = aligned.pairings
-    rank, feed = capture.ranks[0], feed_index(capture)
-    slots = capture.slots or 0
-
-    def batches() -> Iterator[Tensor]:
-        for pairing in pairings:
-            parts = []
-            if slots:
-                parts.append(rank.rows("feed", feed[pairing.served]).view(-1, slots, hidden).float())
-            parts.append(pairing.sample.slots[pairing.trained].float())
-            taps = [rank.rows(f"boundary.{b:03d}", pairing.served).float() for b in rank.boundaries]
-            yield torch.cat([*parts, *(tap.unsqueeze(1) for tap in taps)], dim=1)
-
-    lengths = torch.cat([norms(stack[:, : slots + dump.slots]) for stack in batches()])
-    positions = torch.cat([pairing.trained for pairing in pairings])
-    return SlotComparison(
-        rank.boundaries, slots, dump.slots, compare(batches), positions, lengths[:, :slots], lengths[:, slots:]
-    )

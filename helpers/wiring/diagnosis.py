@@ -9,11 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from helpers.tensors.capture import Capture
 from helpers.tensors.dumps import Dump
-from helpers.wiring.boundaries import Convention
-from helpers.wiring.comparison import SlotComparison, align_features, compare_features
+from helpers.wiring.boundaries import Rule
+from helpers.wiring.comparison import Match, SlotComparison
 from helpers.wiring.drafts import fc_width
-from helpers.wiring.findings import Finding, non_finite, slot_count, slot_findings, without_graphs
+from helpers.wiring.explaining import Reading
+from helpers.wiring.features import FEW, align_features, check_width, compare_aligned, look_at_the_rest
+from helpers.wiring.findings import Finding, non_finite, slot_count, stale_rows, without_graphs
+from helpers.wiring.missing import rows_missing
 from helpers.wiring.ranks import RankView, compare_ranks, rank_findings
+from helpers.wiring.slots import read_slots, slot_findings
 
 SCHEMA = "workbook.diagnosis/1"
 
@@ -76,7 +80,12 @@ class Diagnosis(BaseModel):
 
 
 def diagnose(
-    capture: Capture, dump: Dump, *, convention: Convention | None = None, draft: Path | None = None
+    capture: Capture,
+    dump: Dump,
+    *,
+    convention: Rule | None = None,
+    draft: Path | None = None,
+    target: Path | None = None,
 ) -> Diagnosis:
     """Say what the drafter was trained on, what it is fed, how the two differ, and which ids would mend it.
 
@@ -85,15 +94,23 @@ def diagnose(
         dump: of the drafter's training.
         convention: how the captured engine reads ids; without it no ids are named.
         draft: the drafter's folder; its fc tells how many slots it takes.
+        target: the target's folder; its embedding is boundary 0 where the capture lacks it.
+
+    Raises:
+        UsageError: ``WB-DUMP-HIDDEN`` where the two are of other hidden sizes, and what the readers raise.
     """
-    ranks = compare_ranks(capture)
-    findings = rank_findings(ranks)
-    aligned = align_features(capture, dump)
-    findings += non_finite(aligned.non_finite) + without_graphs(capture.info.launch)
-    width = capture.ranks[0].feed_width
-    counts = slot_count(width, capture.info.model.hidden_size, dump.slots, fc_width(draft) if draft else None)
+    check_width(capture, dump)
+    aligned = align_features(capture, dump, target=target)
+    view = aligned.view
+    ranks = compare_ranks(view)
+    compared = compare_aligned(aligned, dump)
+    look_at_the_rest(aligned)
+    health = aligned.health
+    findings = rank_findings(ranks) + non_finite(health) + stale_rows(health, view.slots or 0, dump.slots)
+    findings += rows_missing(view) + without_graphs(capture.info.launch)
+    counts = slot_count(view.feed_width, view.hidden, dump, fc_width(draft) if draft else None)
     findings += counts
-    compared: SlotComparison | None = None
+    readings: tuple[list[Reading], list[Reading]] | None = None
     if aligned.matched_tokens == 0:
         findings.append(
             Finding(
@@ -103,60 +120,65 @@ def diagnose(
                 evidence={"samples": len(dump), "requests": len(capture.info.requests)},
             )
         )
-    elif aligned.pairings:
-        compared = compare_features(capture, dump, aligned)
+    elif compared is not None and compared.tokens >= FEW:
+        readings = read_slots(compared, aligned, dump)
         if not counts and compared.served_slots:
-            findings += slot_findings(compared, complete=is_complete(capture))
+            findings += slot_findings(compared, *readings)
     wrong = any(finding.severity == "error" for finding in findings)
+    if wrong:  # the slots may be right, yet there is no need to look elsewhere
+        findings = [finding for finding in findings if finding.code != "features-match"]
     matches = any(finding.code == "features-match" for finding in findings)
     return Diagnosis(
         verdict="mismatch" if wrong else "match" if matches else "inconclusive",
         findings=findings,
-        slots=describe_slots(compared) if compared else [],
+        slots=describe_slots(compared, *readings) if compared and readings else [],
         aligned_tokens=compared.tokens if compared else 0,
         captured_with=capture.info.launch,
-        fix=name_fix(capture, compared, convention) if wrong and compared else None,
+        fix=name_fix(capture, readings, convention) if wrong and readings else None,
         convention=convention.name if convention else None,
         ranks=ranks,
     )
 
 
-def is_complete(capture: Capture) -> bool:
-    """Whether the capture holds every boundary that a slot could be: only then "no tap" can be said."""
-    return set(range(capture.info.model.num_layers + 1)) <= set(capture.ranks[0].boundaries)
-
-
-def describe_slots(compared: SlotComparison) -> list[Slot]:
+def describe_slots(compared: SlotComparison, served: list[Reading], trained: list[Reading]) -> list[Slot]:
     """Both sides of each slot; a side without a ladder or without that slot is null."""
 
-    def side(matches: list[Any], slot: int) -> Side:
-        match = matches[slot] if slot < len(matches) else None
-        return Side(boundary=match and match.boundary, score=match and round(match.score, 6))
+    def side(readings: list[Reading], matches: list[Match | None], slot: int) -> Side:
+        if slot >= len(readings):
+            return Side(boundary=None, score=None)
+        label, match = readings[slot].label, matches[slot]
+        return Side(boundary=label if isinstance(label, int) else None, score=round(match.score, 6) if match else None)
 
     return [
-        Slot(slot=slot, trained=side(compared.trained, slot), served=side(compared.served, slot))
-        for slot in range(max(compared.served_slots, compared.trained_slots))
+        Slot(slot=slot, trained=side(trained, compared.trained, slot), served=side(served, compared.served, slot))
+        for slot in range(max(len(served), len(trained)))
     ]
 
 
-def name_fix(capture: Capture, compared: SlotComparison, convention: Convention | None) -> Fix:
+def name_fix(
+    capture: Capture,
+    readings: tuple[list[Reading], list[Reading]],
+    convention: Rule | None,
+) -> Fix:
     """The ids, in the captured engine's convention, that would feed what training captured."""
-    trained = [match.boundary if match else None for match in compared.trained]
-    known = [b for b in trained if b is not None]
+    served, trained = ([reading.label for reading in side] for side in readings)
+    known = [label for label in trained if isinstance(label, int)]
 
     def none(note: str) -> Fix:
         return Fix(aux_layer_ids=None, launch=[], note=note)
 
     if len(known) < len(trained):
         return none("the trained slots could not all be identified, so no ids are named")
+    if served == trained:
+        return none(f"the boundaries {known} are fed, as they were trained: ids cannot mend what was found")
     if convention is None:
         return none(f"training captured the boundaries {known}; how this engine reads ids is not known")
     ids = convention.ids(known, capture.info.model.num_layers)
     if ids is None:
         return none(f"no ids of {convention.name} tap the boundaries {known} in this order")
-    served = [match.boundary if match else None for match in compared.served]
     if capture.info.aux_layer_ids is not None and sorted(capture.info.aux_layer_ids) == sorted(ids):
-        return none(f"the ids are {ids} already, yet the boundaries {served} are fed: ids cannot mend it")
+        fed = [label if isinstance(label, int) else None for label in served]
+        return none(f"the ids are {ids} already, yet the boundaries {fed} are fed: ids cannot mend it")
     note = f"on {convention.name} the ids {ids} tap the boundaries {known}, which training captured"
     if 0 in known and convention.embedding_patch:
         note += f"; id {convention.embedding_id} needs the patch {convention.embedding_patch}"

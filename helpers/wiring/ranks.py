@@ -2,76 +2,91 @@
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Collection
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
-from helpers.tensors.capture import Capture, Rank
+from helpers.tensors.view import View
 from helpers.wiring.findings import Finding, error
-
-# Replicas that were reduced in another order differ in their last bits; terms that were not reduced differ by far more.
-PARTIAL = 0.01
 
 
 class RankView(BaseModel):
-    """What the ranks' copies have in common. ``differing``: a tensor's largest relative difference to rank 0's."""
+    """What the ranks' copies have in common. ``differing``: a tensor's largest relative difference to rank 0's.
+
+    ``view`` is what they are as a whole; ``kinds`` names the tensors that are no replicas; ``reconstructed`` says
+    whether the whole could be put together from the ranks (null: nothing to put together).
+    """
 
     model_config = ConfigDict(frozen=True)
 
     ranks: int
     equal: bool
     same_tokens: bool = True
+    view: str = "replicated"
+    kinds: dict[str, str] = Field(default_factory=dict)
     differing: dict[str, float] = Field(default_factory=dict)
     terms_differ: dict[str, bool] | None = None
+    reconstructed: bool | None = None
 
 
-def compare_ranks(capture: Capture) -> RankView:
-    """Compare every rank with rank 0, tensor by tensor; equal hashes need no reading."""
-    first, *others = capture.ranks
-    hashes = {file.rank: file.sha256 for file in capture.info.files}
-    differing: dict[str, float] = {}
-    same_tokens = True
-    for rank in others:
-        if hashes[rank.rank] == hashes[first.rank]:
-            continue
-        keys = ("token_ids", "positions", "request")
-        if not all(torch.equal(first.tensor(key), rank.tensor(key)) for key in keys):
-            same_tokens = False
-            continue
-        for name in sorted(first.entries.keys() & rank.entries.keys() - set(keys)):
-            apart = difference(first, rank, name)
-            if apart > 0:
-                differing[name] = max(apart, differing.get(name, 0.0))
+def compare_ranks(view: View) -> RankView:
+    """The ranks' relation as a record."""
+    taps = {name: kind for name, kind in view.kinds.items() if is_tap(name)}
+    kinds = {str(kind) for kind in taps.values()}
+    overall: str = view.rows_kind
+    if kinds:
+        every = {name for name in view.capture.ranks[0].entries if is_tap(name)}
+        overall = next(iter(taps.values())) if len(kinds) == 1 and uniform(every, taps) else "mixed"
     terms = None
-    if any(name.startswith("residual.") for name in first.entries):
-        terms = {kind: any(name.startswith(f"{kind}.") for name in differing) for kind in ("out", "residual")}
+    if any(name.startswith("residual.") for name in view.capture.ranks[0].entries):
+        terms = {kind: any(n.startswith(f"{kind}.") for n in view.kinds) for kind in ("out", "residual")}
+    partial = [name for name, kind in taps.items() if kind == "partial-sum" and name != "feed"]
+    rebuilt: bool | None = None
+    if view.rows_kind != "replicated":
+        rebuilt = view.rows_kind == "token-shard"
+    elif taps:
+        rebuilt = all(view.reducible(int(name.split(".")[1])) for name in partial) and (
+            bool(partial) or "partial-sum" not in kinds
+        )
     return RankView(
-        ranks=len(capture.ranks),
-        equal=same_tokens and not differing,
-        same_tokens=same_tokens,
-        differing=differing,
+        ranks=len(view.capture.ranks),
+        equal=view.rows_kind == "replicated" and not view.differing,
+        same_tokens=view.rows_kind == "replicated",
+        view=overall,
+        kinds=dict(view.kinds),
+        differing=view.differing,
         terms_differ=terms,
+        reconstructed=rebuilt,
     )
 
 
-def difference(first: Rank, other: Rank, name: str) -> float:
-    """Length of the difference of two ranks' tensors, in lengths of the first; infinite where the shapes differ."""
-    a, b = first.tensor(name), other.tensor(name)
-    if a.shape != b.shape:
-        return float("inf")
-    if torch.equal(a, b):
-        return 0.0
-    a, b = a.double(), b.double()
-    return max(float((a - b).norm() / a.norm().clamp(min=1e-300)), 1e-12)
+def is_tap(name: str) -> bool:
+    return name.split(".")[0] in ("boundary", "feed")
+
+
+def uniform(every: set[str], taps: Collection[str]) -> bool:
+    """Whether the taps that are no replicas are all of them, but for the embedding, which is always reduced."""
+    return every - {"boundary.000"} <= set(taps)
 
 
 def rank_findings(view: RankView) -> list[Finding]:
     """Findings where the ranks hold different things."""
-    if not view.same_tokens:
-        return [error("rank-token-shard", None, "the ranks hold rows of different tokens", ranks=view.ranks)]
-    taps = {name: value for name, value in view.differing.items() if name.split(".")[0] in ("boundary", "feed")}
-    far = {name: value for name, value in taps.items() if value > PARTIAL}
-    if not far:
-        return []
-    worst = max(far, key=lambda name: far[name])
-    summary = f"the same tokens have other values on each rank ({worst}: {far[worst]:.1%} apart): not yet reduced"
-    return [error("rank-partial-sum", None, summary, relative_difference=far, terms_differ=view.terms_differ)]
+    if view.view in ("token-shard", "other-tokens"):
+        how = "the ranks hold other tokens each" if view.reconstructed else "the ranks hold rows of different tokens"
+        counted = {"ranks": view.ranks, "reconstructed": bool(view.reconstructed)}
+        return [error("rank-token-shard", None, f"{how}: the hidden states are not gathered at the tap", **counted)]
+    findings = []
+    sliced = sorted(name for name, kind in view.kinds.items() if kind == "feature-shard" and is_tap(name))
+    if sliced:
+        summary = f"each of {view.ranks} ranks holds a slice of the width of {', '.join(sliced[:4])}"
+        findings.append(error("rank-feature-shard", None, summary, tensors=sliced, ranks=view.ranks))
+    far = {n: view.differing[n] for n, kind in view.kinds.items() if kind == "partial-sum" and is_tap(n)}
+    if far:
+        worst = max(far, key=lambda name: far[name])
+        summary = f"the same tokens have other values on each rank ({worst}: {far[worst]:.1%} apart): not yet reduced"
+        if view.terms_differ == {"out": True, "residual": False}:
+            summary += "; the residuals are equal and the outs differ, so residual + sum of outs is the true tap"
+        evidence: dict[str, Any] = {"relative_difference": far, "terms_differ": view.terms_differ}
+        findings.append(error("rank-partial-sum", None, summary, **evidence, reconstructed=bool(view.reconstructed)))
+    return findings

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from typing import Any, NoReturn
 
@@ -66,7 +67,7 @@ def _describe(record: dict[str, Any], state: str) -> str:
     lines = [
         f"{record['alias']} {state}: port {record['port']}, {engine}, tp {record['tp']}, home {record['home']}",
         *(f"note: {warning}" for warning in record.get("warnings", [])),
-        f"ssh -F {record['ssh_config']} {record['alias']}",
+        f"ssh -F {shlex.quote(record['ssh_config'])} {record['alias']}",
     ]
     return "\n".join(lines)
 
@@ -79,7 +80,11 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="one JSON object on standard output")
         if name == "up":
             command.add_argument("--engine", default=ENGINES[0], help="SGLang's version, or none (%(default)s)")
-            command.add_argument("--tp", type=int, help="default tensor parallel size; checked against the target")
+            command.add_argument(
+                "--tp",
+                type=int,
+                help="check that the target splits so many ways (a profile has its own)",
+            )
             command.add_argument("--port", type=_port, help="default: a free one")
     return parser
 

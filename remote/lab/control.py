@@ -20,14 +20,15 @@ def up(paths: Paths, *, engine: str | None, tp: int | None, port: int | None) ->
 
     Args:
         engine: version of SGLang for the box's checkout; None for a box without.
-        tp: tensor parallel size to record as the lab's default; None leaves it (1 at first).
+        tp: tensor parallel size that the lab is wanted for: checked against the target and recorded, no more, for a
+            profile says its server's own. None leaves it (1 at first).
         port: None takes a free one.
 
     Returns:
         the record, ``started`` (False: it ran already) and ``warnings``.
     """
     check_engine(engine)
-    warnings = check_tp(tp or 1)
+    warnings = check_tp(1 if tp is None else tp)
     with locked(paths):
         record = read_record(paths)
         if record is not None and record.daemon.alive():
@@ -40,7 +41,7 @@ def up(paths: Paths, *, engine: str | None, tp: int | None, port: int | None) ->
             return {**record.to_json(), "started": False, "warnings": warnings}
         with _bound(port) as listening:
             _sweep(paths, record)
-            record = start.start(paths, listening, engine=engine, tp=tp or 1)
+            record = start.start(paths, listening, engine=engine, tp=1 if tp is None else tp)
         return {**record.to_json(), "started": True, "warnings": warnings}
 
 
@@ -143,9 +144,18 @@ def _not_up(message: str) -> LabError:
 
 
 def interruptible() -> None:
-    """SIGTERM unwinds like Ctrl-C, so that both leave nothing half-started."""
+    """SIGTERM and a closed terminal unwind like Ctrl-C, so that all leave nothing half-started. `nohup` is respected.
+
+    Only the first of them is taken: Ctrl-C in a terminal goes to the whole group, so that whoever called this command
+    ends it as well, and a second interrupt would cut the cleaning up of the first one short.
+    """
 
     def interrupt(*_: object) -> None:
+        for number in interrupts:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupt)
+    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    interrupts = [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in interrupts:
+        signal.signal(number, interrupt)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +13,7 @@ import sys
 import time
 
 from remote.lab.checkout import fill_home
-from remote.lab.errors import FAILED, LabError
+from remote.lab.errors import FAILED, USAGE, LabError
 from remote.lab.keys import ensure_keys, write_client_files
 from remote.lab.reach import answers
 from remote.lab.session_env import DAEMON_MARKER
@@ -38,11 +40,14 @@ def start(paths: Paths, listening: socket.socket, *, engine: str | None, tp: int
     Raises:
         LabError: it did not come up; nothing of it runs any more.
     """
-    keys = ensure_keys(paths)
-    fill_home(paths, engine, say)
     port = int(listening.getsockname()[1])
-    write_client_files(paths, keys, port, user_name())
-    guardian = _spawn(paths, listening)
+    try:
+        keys = ensure_keys(paths)
+        fill_home(paths, engine, say)
+        write_client_files(paths, keys, port, user_name())
+        guardian = _spawn(paths, listening)
+    except OSError as error:
+        raise _unwritten(error, paths) from error
     try:
         pid = _ready(guardian, paths)
         record = Record(
@@ -77,7 +82,7 @@ def start(paths: Paths, listening: socket.socket, *, engine: str | None, tp: int
 
 def _deaf() -> None:
     """Takes no further interrupt: the command is about to end anyway."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -126,11 +131,25 @@ def _keep(guardian: subprocess.Popen[bytes], paths: Paths) -> None:
         raise _failed("the lab's server ended while it started", paths) from None
 
 
+def _unwritten(error: OSError, paths: Paths) -> LabError:
+    """A folder that cannot be filled: no room, a bound on files, a file in a folder's place."""
+    reason, file = error.strerror or str(error), error.filename
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # one for each file of a tree
+        file, _, reason = error.args[0][0]
+    return LabError(
+        "WB-LAB-FOLDER",
+        f"the lab's folder {paths.root} cannot be filled: {reason}" + (f" ({file})" if file else ""),
+        expected="a folder of yours on a local disk with 100 MB of room",
+        next=f"df -h {shlex.quote(str(paths.root))}; or set WORKBOOK_LAB_HOME to another folder",
+        exit_code=USAGE,
+    )
+
+
 def _failed(message: str, paths: Paths) -> LabError:
     return LabError(
         "WB-LAB-START-FAILED",
         message,
         expected="a server that answers on the loopback",
-        next=f"tail -n 20 {paths.log}",
+        next=f"tail -n 20 {shlex.quote(str(paths.log))}",
         exit_code=FAILED,
     )

@@ -55,8 +55,27 @@ class Paths:
 
 
 def lab_paths() -> Paths:
-    """The folder of this checkout's lab; ``WORKBOOK_LAB_HOME`` moves it."""
-    return Paths(Path(os.environ.get("WORKBOOK_LAB_HOME") or CHECKOUT / ".lab").expanduser().resolve())
+    """The folder of this checkout's lab; ``WORKBOOK_LAB_HOME`` moves it.
+
+    Raises:
+        LabError: WB-LAB-FOLDER, where it, the checkout or the interpreter cannot stand in PATH or PYTHONPATH. Cut in
+            two there, the box's own SGLang would be passed over for the one that is installed here, patches included.
+    """
+    paths = Paths(Path(os.environ.get("WORKBOOK_LAB_HOME") or CHECKOUT / ".lab").expanduser().resolve())
+    for what, folder in (
+        ("the lab's folder", paths.root),
+        ("the checkout", CHECKOUT),
+        ("the interpreter's folder", Path(sys.executable).parent),
+    ):
+        if os.pathsep in str(folder):
+            raise LabError(
+                "WB-LAB-FOLDER",
+                f"{what} {folder} has {os.pathsep!r} in its name, which parts the entries of PATH and PYTHONPATH",
+                expected=f"a folder without {os.pathsep!r} in its name",
+                next="set WORKBOOK_LAB_HOME to another folder" if folder == paths.root else f"move {what}",
+                exit_code=USAGE,
+            )
+    return paths
 
 
 def user_name() -> str:

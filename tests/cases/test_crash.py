@@ -38,6 +38,7 @@ def test_every_cause_has_a_case() -> None:
     met = {json.loads(path.read_text())["code"] for path in CASES}
     assert met == {
         "WB-SERVE-BAD-ARGUMENT",
+        "WB-SERVE-BROKEN-FILE",
         "WB-SERVE-CUDA-VERSION",
         "WB-SERVE-DIED",
         "WB-SERVE-EMBEDDING-TAP",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -146,6 +147,8 @@ def test_taken_port_leaves_nothing(folder: Path) -> None:
     [
         (["--engine", "0.5.23"], "WB-LAB-ENGINE-UNKNOWN"),
         (["--engine", "none", "--tp", "3"], "WB-LAB-TP"),
+        (["--engine", "none", "--tp", "0"], "WB-LAB-TP"),
+        (["--engine", "none", "--tp", "-1"], "WB-LAB-TP"),
         (["--engine", "none", "--port", "70000"], "WB-USAGE"),
         (["--colour"], "WB-USAGE"),
     ],
@@ -158,6 +161,42 @@ def test_bad_usage_does_nothing(folder: Path, arguments: list[str], code: str) -
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert refused(tmp_path / "file" / "lab", "up", "--engine", "none") == (2, "WB-LAB-FOLDER")
+
+
+@pytest.mark.parametrize("kilobytes", [0, 64])
+def test_a_disk_that_takes_no_more(folder: Path, kilobytes: int) -> None:
+    """With 0 nothing can be written; with 64 some of SGLang's files cannot, of which the first is told."""
+    script = f"ulimit -f {kilobytes}; exec {shlex.quote(sys.executable)} -m remote.lab up --json"
+    env = {**os.environ, "WORKBOOK_LAB_HOME": str(folder)}
+    found = subprocess.run(["bash", "-c", script], env=env, cwd=ROOT, capture_output=True, text=True)
+    error = json.loads(found.stdout)["error"]
+    assert (found.returncode, error["code"]) == (2, "WB-LAB-FOLDER")
+    assert ("File too large" if kilobytes else "cannot be filled: ") in error["message"]
+    assert len(found.stderr) < 2000
+    assert "Traceback" not in found.stderr
+    assert lab_processes(folder) == []
+    assert not list(folder.rglob(".sglang.*"))
+
+
+def test_the_command_by_hand_can_be_pasted(folder: Path) -> None:
+    up(folder)
+    shown = remote_lab(folder, "status").stdout.splitlines()[-1]
+    assert shlex.split(shown) == ["ssh", "-F", str(folder / "ssh_config"), "lab"]
+
+
+def test_a_folder_that_python_would_cut_in_two(tmp_path: Path) -> None:
+    """In PYTHONPATH it would be two folders, and a patch would go into the installed SGLang."""
+    assert refused(tmp_path / "a:b", "up", "--engine", "none") == (2, "WB-LAB-FOLDER")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkout_that_python_would_cut_in_two(tmp_path: Path) -> None:
+    checkout = tmp_path / "c:d"
+    shutil.copytree(ROOT / "remote", checkout / "remote", ignore=shutil.ignore_patterns("__pycache__"))
+    code = f"import sys; sys.path.insert(0, {str(checkout)!r}); from remote.lab.state import lab_paths; lab_paths()"
+    env = {**os.environ, "WORKBOOK_LAB_HOME": str(tmp_path / "lab")}
+    found = subprocess.run([sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert f"LabError: WB-LAB-FOLDER: the checkout {checkout}" in found.stderr
 
 
 def test_state_survives_down_and_up(folder: Path) -> None:
@@ -311,6 +350,23 @@ def test_interrupted_while_it_copies_sglang(folder: Path) -> None:
     assert process.returncode == 130
     assert list(parent.iterdir()) == []
     assert lab_processes(folder) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_that_ends_the_first_up_leaves_no_half_copy(folder: Path, number: signal.Signals) -> None:
+    """Ctrl-C in a terminal reaches the command and the lab's own process, which the command then ends as well."""
+    argv = [sys.executable, "-m", "helpers.cli", "lab", "up"]
+    env = {**os.environ, "WORKBOOK_LAB_HOME": str(folder)}
+    with subprocess.Popen(argv, env=env, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True) as process:
+        parent = folder / "home" / "sglang" / "python"
+        assert wait_until(lambda: parent.exists() and any(parent.iterdir()))
+        os.killpg(process.pid, number)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert stderr.endswith(b"interrupted\n")
+    assert b"Traceback" not in stderr
+    assert wait_until(lambda: lab_processes(folder) == [])
+    assert list(parent.iterdir()) == []
 
 
 # --- from the laptop's side --------------------------------------------------------------------------------------

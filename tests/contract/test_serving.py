@@ -219,6 +219,19 @@ def test_an_unknown_run_is_a_usage_error(box: Box) -> None:
     assert caught.value.code == "WB-SERVE-NO-RUN"
 
 
+def test_no_name_and_a_shared_beginning_are_nobodys_run(box: Box, name: str) -> None:
+    """A stop of the wrong server is worse than none: an empty name begins every id."""
+    runs = [start(box, f"{name}{last}", TALKER, "1") for last in "ab"]
+    with pytest.raises(UsageError) as caught:
+        get_run(box, "")
+    assert caught.value.code == "WB-SERVE-NO-RUN"
+    with pytest.raises(UsageError, match=f"2 runs on .* begin with '{name}'") as caught:
+        get_run(box, name)
+    assert caught.value.code == "WB-SERVE-AMBIGUOUS"
+    assert [line.split()[0] for line in caught.value.lines] == [run.id for run in runs]
+    assert get_run(box, f"{name}b").id == runs[1].id
+
+
 def planned(name: str, **changes: object) -> Plan:
     """A start whose server is a plain Python process."""
     profile = Profile(name="plain", engine="sglang==0.5.9", model="org/model", python=sys.executable)

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +19,7 @@ from helpers.acceptance import Prompt
 from helpers.box import Box
 from helpers.commands import wiring
 from helpers.errors import RemoteFailed
-from helpers.paths import DATA
+from helpers.paths import DATA, ROOT
 from helpers.serving import Profile, Run, Speculation, serving
 from helpers.serving.capture import armed, capture
 from helpers.tensors.capture import Capture, read_capture
@@ -100,6 +106,55 @@ def test_what_the_server_refuses_is_said_and_disarms(box: Box, chunking: Run, tm
         capture(box, chunking, [Prompt("long", tuple([5] * 5000))], out=tmp_path / "c", progress=False)
     assert list(tmp_path.iterdir()) == []
     assert not box.run(["test", "-e", f"{chunking.folder}/taps/arm.json"], check=False).ok
+
+
+def taps(box: Box, run: Run) -> list[str]:
+    return box.run(["ls", "-A", f"{run.folder}/taps"]).stdout.split()
+
+
+def writes(box: Box, run: Run, before: list[str]) -> bool:
+    """Whether a capture's first chunk is there."""
+    found = box.run(["find", f"{run.folder}/taps", "-name", "*.safetensors", "-path", "*/chunks/*"]).stdout
+    return any(name not in before for name in taps(box, run)) and found != ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_capture_that_is_ended_disarms_and_takes_its_chunks_along(
+    box: Box, chunking: Run, tmp_path: Path, number: signal.Signals
+) -> None:
+    before = taps(box, chunking)
+    words = ["capture", "lab", chunking.id, "--replay", str(DUMP), "--max-new-tokens", "100", "--out", "c"]
+    argv = [sys.executable, "-m", "helpers.cli", *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, env=env, start_new_session=True) as process:
+        while not writes(box, chunking, before):
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, number)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert told.endswith(b"interrupted\n")
+    assert taps(box, chunking) == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_dies_meanwhile_is_said_to_be_dead(box: Box, chunking: Run, tmp_path: Path) -> None:
+    """The last test of this server."""
+    before = taps(box, chunking)
+
+    def kill() -> None:
+        while not writes(box, chunking, before):
+            time.sleep(0.1)
+        os.killpg(chunking.pgid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(RemoteFailed, match=f"{chunking.id} is dead") as caught:
+        capture(box, chunking, [Prompt("p", (5,) * 100)], max_new_tokens=400, out=tmp_path / "c", progress=False)
+    killer.join()
+    assert caught.value.code == "WB-CAPTURE-REQUEST"
+    assert caught.value.lines
+    assert taps(box, chunking) == [name for name in before if name != "arm.json"]
 
 
 def test_trees_of_drafts(box: Box, profiles: dict[str, Profile], samples: list[Prompt], tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Real servers: found after a killed kernel, refused before they start, told why they die, patched and put back.
 
-.venv/bin/python -m pytest tests/lab/test_serving.py
+.venv/bin/python -m pytest tests/lab/test_real_servers.py
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+from leftovers import processes_with
 
 from helpers.acceptance import read_prompts
 from helpers.box import Box
@@ -33,12 +35,33 @@ STOCK = "4071b9a6a6ac71e1143204708df42f2ba5bd163a5d7a020579242df56e490a35"
 WORKBOOK = [sys.executable, "-m", "helpers.cli"]
 
 
+def checkout_hash(lab_home: Path) -> str:
+    """Over every source file of the lab's SGLang."""
+    root = lab_home / "home/sglang/python/sglang"
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def stock(lab_home: Path) -> str:
+    """The checkout as it was before the first test; that file of it which the patch changes is the wheel's."""
+    file = lab_home / "home/sglang/python/sglang/srt/models/deepseek_v2.py"
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == STOCK
+    return checkout_hash(lab_home)
+
+
 @pytest.fixture(autouse=True)
-def nothing_stays(lab_home: Path) -> Iterator[None]:
-    """Each test leaves a stock checkout and no process of any run of this lab."""
+def nothing_stays(lab_home: Path, stock: str) -> Iterator[None]:
+    """Each test leaves a stock checkout and no process of any run of this lab.
+
+    A run's processes are known by the mark in their environment: SGLang's workers rename themselves.
+    """
     yield
-    left = [p for p in processes.running() if str(lab_home) in p.command and "sglang" in p.command]
-    assert not left
+    runs = [path.name for path in (lab_home / "home/.workbook/runs").glob("*")]
+    assert [left for run in runs for left in processes_with(f"{processes.MARKER}={run}\0")] == []
+    assert checkout_hash(lab_home) == stock
 
 
 def of_run(run: str) -> list[processes.Process]:

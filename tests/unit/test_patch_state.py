@@ -78,7 +78,7 @@ def test_an_unknown_patch_names_the_known_ones() -> None:
     assert caught.value.code == "WB-PATCH-UNKNOWN"
     with pytest.raises(UsageError, match=r"sglang-0\.5\.9"):
         load_patch("capture-embedding", "0.4.0")
-    with pytest.raises(UsageError, match=r"no patch '\.\./x'"):
+    with pytest.raises(UsageError, match=r"'\.\./x' cannot be read"):
         load_patch("../x", "0.5.9")
 
 

@@ -150,8 +150,63 @@ def test_secrets_are_neither_shown_nor_stored() -> None:
     words = ["--api-key", "s3cret", "--admin-api-key=s3cret", "--max-total-tokens", "8192", "--api-key", "--x"]
     assert masked_argv(words) == ("--api-key", "***", "--admin-api-key=***", *words[3:])
     assert "s3cret" not in command_text(words)
-    env = {"HF_TOKEN": "s3cret", "WANDB_API_KEY": "s3cret", "MAX_TOKENS": "9", "TOKENIZERS_PARALLELISM": "false"}
-    assert masked(env) == {**env, "HF_TOKEN": "***", "WANDB_API_KEY": "***"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HF_TOKEN",
+        "WANDB_API_KEY",
+        "PASS",
+        "OPENAI_KEY_X",
+        "APIKEY",
+        "MYTOKEN",
+        "AUTH",
+        "S3_ACCESS_KEY_ID",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "X",
+        "SGLANG_API_KEY",
+        "NCCL_SECRET",
+        "TORCH_AUTH_HEADER",
+        "PYTHON_KEYRING_PASS",
+    ],
+)
+def test_a_variable_is_kept_only_if_it_is_known_to_be_harmless(name: str) -> None:
+    assert masked({name: "s3cret"}) == {name: "***"}
+
+
+def test_what_tells_how_a_server_was_run_is_kept() -> None:
+    env = {
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "NCCL_DEBUG": "INFO",
+        "SGLANG_USE_CPU_ENGINE": "1",
+        "SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK": "128",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": "/home/me/code",
+    }
+    assert masked(env) == env
+    assert masked({"SGLANG_X": "http://me:s3cret@host/x"}) == {"SGLANG_X": "http://me:***@host/x"}
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ('{"a": {"api_key": "s3cret"}}', '{"a":{"api_key":"***"}}'),
+        ('[{"auth": "s3cret", "n": 1}]', '[{"auth":"***","n":1}]'),
+        ('--json-model-override-args={"token": "s3cret"}', '--json-model-override-args={"token":"***"}'),
+        ('{"url": "http://s3cret@host/"}', '{"url":"http://***@host/"}'),
+        ('{"token": "s3cret"', '{"token": ***'),
+        ("--proxy=http://me:s3c@ret@host:1/x", "--proxy=http://me:***@host:1/x"),
+        ("OPENAI_KEY_X=s3cret", "OPENAI_KEY_X=***"),
+        ('{"eagle_config":  {"ids": [1, 2]}}', '{"eagle_config":  {"ids": [1, 2]}}'),
+        ("MAX_TOKENS=9", "MAX_TOKENS=9"),
+    ],
+)
+def test_secrets_inside_a_word(word: str, shown: str) -> None:
+    assert masked_argv([word]) == (shown,)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
@@ -185,6 +186,33 @@ def test_disarmed_it_writes_nothing_and_arms_without_a_restart(arm: Path, tmp_pa
     arm.unlink()
     go()
     assert len(chunks(tmp_path / "a")) == len(chunks(tmp_path / "b")) == 1
+
+
+def test_an_arm_file_that_nobody_keeps_fresh_arms_no_longer(arm: Path, tmp_path: Path) -> None:
+    """A capture whose laptop was killed or cut off must not write until the disk is full."""
+    model = Model()
+    register(model, arm)
+    arm_with(arm, tmp_path / "c", seconds=60)
+    for age, written in ((50, 1), (61, 1), (0, 2)):
+        then = time.time() - age
+        os.utime(arm, (then, then))
+        model(IDS, POSITIONS, batch(Mode.EXTEND, [3]))
+        assert len(chunks(tmp_path / "c")) == written
+
+
+def test_a_renewal_does_not_revive_a_capture_that_failed(arm: Path, tmp_path: Path) -> None:
+    model = Model()
+    register(model, arm)
+    arm_with(arm, tmp_path / "c")
+    bad = batch(Mode.EXTEND, [3])
+    del bad.req_pool_indices
+    model(IDS, POSITIONS, bad)
+    os.utime(arm, (time.time() + 1, time.time() + 1))
+    model(IDS, POSITIONS, batch(Mode.EXTEND, [3]))
+    assert chunks(tmp_path / "c") == []
+    arm_with(arm, tmp_path / "d")
+    model(IDS, POSITIONS, batch(Mode.EXTEND, [3]))
+    assert len(chunks(tmp_path / "d")) == 1
 
 
 def test_disarmed_it_asks_the_disk_once_a_pass(arm: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,18 @@ import torch
 from helpers.tensors.align import align, feed_index
 from helpers.tensors.capture import read_capture
 from helpers.tensors.dumps import read_dump
-from helpers.tensors.statistics import compare, cosines, non_finite, norms, slot_matrix
+from helpers.tensors.health import Health
+from helpers.tensors.statistics import (
+    compare,
+    cosines,
+    gram_error,
+    non_finite,
+    norm_spread,
+    norms,
+    shifted,
+    slot_matrix,
+)
+from helpers.wiring import features
 
 
 def stack(tokens: int = 37, features: int = 4, hidden: int = 16) -> torch.Tensor:
@@ -96,3 +107,50 @@ def test_rows_that_a_cache_spared(tmp_path: Path) -> None:
     assert pair.trained.tolist() == list(range(spared, 20))
     assert pair.served.tolist() == list(range(20 - spared))
     assert feed_index(capture).tolist() == [*range(20 - spared - 1), -1]
+
+
+def test_blocks_of_any_size_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = streams.texts(3, length=20)
+    capture = read_capture(streams.served(texts, (0, 2, 5)).write(tmp_path / "c"))
+    dump = read_dump(streams.write_dump(tmp_path / "d", texts))
+    held = features.compare_features(capture, dump)
+    monkeypatch.setattr(features, "IN_MEMORY", 0)
+    monkeypatch.setattr(features, "BLOCK", 4 * 17 * streams.HIDDEN * 5)  # five rows
+    streamed = features.compare_features(capture, dump)
+    assert torch.equal(held.positions, streamed.positions)
+    assert torch.allclose(held.statistics.centred, streamed.statistics.centred, atol=1e-5)
+    monkeypatch.setattr(features, "MEAN_TOKENS", 20)  # means of every third token: near, and no more is claimed
+    sampled = features.compare_features(capture, dump)
+    assert sampled.tokens == held.tokens
+    assert [m and m.boundary for m in sampled.served] == [0, 2, 5]
+
+
+def test_shifts_and_inner_products() -> None:
+    x = stack(tokens=40)
+    moved = x.roll(-1, dims=0)  # row t of it is row t + 1 of x
+    scores = shifted(moved, x)
+    assert scores.shape == (5, 4)
+    assert scores.argmax(dim=0).tolist() == [3] * 4
+    assert scores[3].min() > 0.999
+    with pytest.raises(ValueError, match="too few"):
+        shifted(x[:4], x[:4])
+    q, _ = torch.linalg.qr(torch.randn(16, 16))
+    assert gram_error(x[:, 0] @ q, x[:, 0]) < 1e-4
+    assert norm_spread(x[:, 0] @ q, x[:, 0]) < 1e-5
+    assert gram_error(x[:, 0], x[:, 1]) > 0.3
+
+
+def test_rows_that_are_broken_are_counted_across_blocks() -> None:
+    x = torch.randn(8, 6).bfloat16()
+    x[5], x[6] = x[1], 0
+    health = Health()
+    tokens = torch.arange(8).unsqueeze(1)
+    for part in (slice(0, 3), slice(3, 8)):
+        health.rows("feed[0]", x[part], torch.arange(8)[part], tokens[part])
+    assert (health.zero, health.repeated("feed[0]"), health.stale("feed[0]")) == ({"feed[0]": [6]}, [1, 5], [1, 5, 6])
+    same_text = Health()
+    same_text.rows("a", x[[1, 5]], torch.tensor([1, 5]), torch.tensor([[4], [4]]))
+    assert same_text.stale("a") == []
+    x[2, 3], x[4, 0] = float("nan"), float("-inf")
+    assert same_text.finite("b", x, torch.arange(8)).tolist() == [True, True, False, True, False, True, True, True]
+    assert same_text.non_finite == {"b": [2, 4]}

@@ -84,8 +84,9 @@ class Stub:
 
     def __init__(self, capture: bool | tuple[int, ...]) -> None:
         self.id = "right-1"
-        self.profile = type("Profile", (), {"capture": capture, "name": "right"})
-        self.box = type("Box", (), {"name": "lab"})
+        self.profile = type("Profile", (), {"capture": capture, "name": "right", "model": "/m"})
+        config = json.dumps({"num_hidden_layers": 5, "vocab_size": 32})
+        self.box = type("Box", (), {"name": "lab", "home": "/h", "read_text": lambda path: config})
 
 
 class OnePrompt:

@@ -59,11 +59,17 @@ class Served:
 
 def served(texts: list[Tensor], feed: tuple[int, ...] = TAPS, *, ranks: int = 1, seed: int = 0) -> Served:
     """A capture of these texts, its feed made of the boundaries `feed`; the last row of each request has no feed."""
-    ladders = [stream(text, seed) for text in texts]
-    ladder = [torch.cat([one[b] for one in ladders]) for b in range(LAYERS + 1)]
+    return served_ladders(texts, [stream(text, seed) for text in texts], feed, ranks=ranks)
+
+
+def served_ladders(
+    texts: list[Tensor], ladders: list[list[Tensor]], feed: tuple[int, ...] = TAPS, *, ranks: int = 1
+) -> Served:
+    """As `served`, of given boundaries: per text, per boundary [T, H]."""
+    ladder = [torch.cat([one[b] for one in ladders]) for b in range(len(ladders[0]))]
     lengths = [len(text) for text in texts]
     ends = torch.tensor(lengths).cumsum(0)
-    rows = torch.tensor([i for i in range(sum(lengths)) if i + 1 not in ends.tolist()])
+    rows = torch.tensor([i for i in range(sum(lengths)) if i + 1 not in ends.tolist()], dtype=torch.long)
     tensors = {f"boundary.{b:03d}": tap for b, tap in enumerate(ladder)} | {
         "token_ids": torch.cat(texts),
         "positions": torch.cat([torch.arange(n) for n in lengths]),
@@ -76,7 +82,11 @@ def served(texts: list[Tensor], feed: tuple[int, ...] = TAPS, *, ranks: int = 1,
         "schema": "workbook.capture/1",
         "run": "synthetic",
         "engine": {"name": "sglang", "version": "0.5.9"},
-        "model": {"architecture": "DeepseekV3ForCausalLM", "num_layers": LAYERS, "hidden_size": HIDDEN},
+        "model": {
+            "architecture": "DeepseekV3ForCausalLM",
+            "num_layers": len(ladder) - 1,
+            "hidden_size": ladder[0].shape[1],
+        },
         "tp_size": ranks,
         "aux_layer_ids": None,
         "launch": {"cuda_graph": False},

@@ -1,0 +1,74 @@
+"""What a patch's state is and what was done about it, as records that cross borders."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from helpers.source.patch_state import State
+
+Action = Literal["plan", "status", "apply", "revert"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PatchedFile(_Record):
+    """One file of a report. ``before`` and ``after`` are its sha256 without and with the patch; ``lines`` say where
+    its hunks stand or would stand; ``problem`` and ``hunk`` say what is in the way; ``above`` names patches that went
+    in after this one and have to come out first."""
+
+    path: str
+    state: State
+    sha256: str | None
+    before: str | None
+    after: str | None
+    lines: tuple[int, ...]
+    problem: str
+    hunk: tuple[str, ...]
+    above: tuple[str, ...] = ()
+
+
+class OldServer(_Record):
+    """A server that was started before a file of the patch was last changed: it runs the old text.
+
+    Attributes:
+        run: the id of the run that it is, None for a server that was not started from here.
+    """
+
+    pid: int
+    run: str | None
+    command: str
+
+
+class PatchReport(_Record):
+    """What a patch's state is, and what was done about it.
+
+    Attributes:
+        changed: files were written just now.
+        stock: without the patch every file is byte for byte the engine's own (None: the patch states no digests).
+        proven: a revert gave the bytes that were there before (None: nothing was reverted).
+        since: when and by whom it was applied, as the journal says.
+        servers: those that run an older text of the files. diff: the patch itself, for a plan.
+    """
+
+    name: str
+    action: Action
+    state: State
+    checkout: str
+    version: str | None
+    patch_sha256: str
+    files: tuple[PatchedFile, ...]
+    changed: bool = False
+    stock: bool | None = None
+    proven: bool | None = None
+    since: str | None = None
+    servers: tuple[OldServer, ...] = ()
+    diff: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Nothing is in the way: the patch is in, or can go in."""
+        return self.state in ("clean", "applied")

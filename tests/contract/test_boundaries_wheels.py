@@ -1,0 +1,135 @@
+"""`boundaries` is right for every model file of three releases: against their own code, executed on stand-ins."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from setter_oracle import Wheel, run
+
+from helpers.errors import UsageError
+from helpers.paths import REMOTE
+from helpers.source.setter import SourceTree, resolve
+from helpers.source.wheels import fetch_wheel
+from helpers.wiring.boundaries import convention_for
+from helpers.wiring.same_taps import same_taps
+
+RELEASES = ("0.5.9", "0.5.10", "0.5.23")
+# MindSpore's model is another package: its setter hands the ids to code that no wheel of SGLang holds.
+OUTSIDE = {"mindspore"}
+TRIALS = 4
+
+
+@pytest.fixture(scope="session")
+def wheels() -> dict[str, Path]:
+    """The wheels, from the cache or by pip; offline without them this fails, and says what to do."""
+    return {version: fetch_wheel(f"sglang=={version}") for version in RELEASES}
+
+
+def random_ids(rng: random.Random, layers: int) -> list[int]:
+    """Ids as people write them: three or so, now and then in disorder, doubled, negative, out of reach."""
+    kind = rng.choice(["plain", "plain", "first", "last", "wild"])
+    count = rng.randint(1, 4)
+    if kind == "wild":
+        return [rng.randint(-1, layers + 1) for _ in range(count)]
+    ids = sorted(rng.sample(range(layers - 1), count))
+    if kind == "first":
+        ids[0] = rng.choice([-1, 0, 1])
+    if kind == "last":
+        ids[-1] = rng.choice([layers - 1, layers])
+    return ids
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_every_model_with_a_setter(version: str, wheels: dict[str, Path]) -> None:
+    rng = random.Random(version)
+    tree, engine = SourceTree(wheels[version]), Wheel(wheels[version])
+    stems = engine.stems_with_setter()
+    assert len(stems) >= {"0.5.9": 16, "0.5.10": 18, "0.5.23": 29}[version]
+    wrong = []
+    for stem in stems:
+        if stem in OUTSIDE:
+            with pytest.raises(UsageError, match="WB-SETTER-UNREAD"):
+                resolve(tree, stem, [2, 5], 12)
+            continue
+        for trial in range(TRIALS):
+            layers = rng.randint(6, 40)
+            ids = random_ids(rng, layers) if trial else None
+            expected = run(engine, stem, ids, layers)
+            read = resolve(tree, stem, ids, layers)
+            asked = list(ids) if ids is not None else list(expected.boundaries)
+            clean = not (expected.raised or expected.partial) and len(expected.boundaries) == len(asked)
+            clean = clean and asked == sorted(set(asked)) and bool(asked)
+            if ids is None:
+                clean = not read.traps if not expected.partial else False
+            if read.boundaries != expected.boundaries or (not read.traps) != clean:
+                wrong.append((stem, ids, layers, expected, read.boundaries, [t.code for t in read.traps]))
+            places = [p for p in read.evidence if p.text]
+            assert any("set_eagle3_layers_to_capture" in p.text for p in places), stem
+            assert all(tree.read(p.file).split("\n")[p.line - 1].strip() == p.text for p in places), stem
+            if expected.boundaries and not any("append" in p.text or "capture" in p.text for p in places[1:]):
+                wrong.append((stem, "no line of the tap", places))
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_models_without_a_setter(version: str, wheels: dict[str, Path]) -> None:
+    tree = SourceTree(wheels[version])
+    for stem in ("gemma2", "phi", "olmo"):
+        with pytest.raises(UsageError, match="WB-SETTER-MISSING"):
+            resolve(tree, stem, [2, 5], 12)
+    if version == "0.5.9":  # The case's own model.
+        with pytest.raises(UsageError, match="WB-SETTER-MISSING"):
+            resolve(tree, "kimi_k25", [2, 30, 58], 61)
+
+
+def test_the_case(wheels: dict[str, Path]) -> None:
+    """An upgrade moves every tap by one."""
+    before, after = SourceTree(wheels["0.5.9"]), SourceTree(wheels["0.5.23"])
+    assert resolve(before, "deepseek_v2", [2, 30, 58], 61).boundaries == (3, 31, 59)
+    assert resolve(after, "deepseek_v2", [2, 30, 58], 61).boundaries == (2, 30, 58)
+    miswired = resolve(before, "deepseek_v2", [-1, 2, 30], 61)
+    assert miswired.boundaries == (3, 31)
+    assert [(t.code, t.ids) for t in miswired.traps] == [("never-fires", (-1,))]
+    assert "NoneType" in miswired.traps[0].summary
+
+
+def test_the_case_with_its_patch(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """With the patch of the case, -1 taps the embedding: read from a patched checkout."""
+    with zipfile.ZipFile(wheels["0.5.9"]) as wheel:
+        wheel.extractall(tmp_path, [n for n in wheel.namelist() if n.endswith(".py")])
+    patch = REMOTE / "patches" / "sglang-0.5.9" / "capture-embedding.patch"
+    subprocess.run(["git", "apply", str(patch)], cwd=tmp_path, check=True, capture_output=True)
+    tree = SourceTree(tmp_path)
+    found = resolve(tree, "deepseek_v2", [-1, 2, 30], 61)
+    assert (found.boundaries, found.traps) == ((0, 3, 31), ())
+    assert any("capture_embedding_for_eagle3" in place.text for place in found.evidence)
+    refused = resolve(tree, "deepseek_v2", [-2, 2, 30], 61)
+    assert [trap.code for trap in refused.traps] == ["refused"]
+    assert refused.boundaries == ()
+
+
+def test_conventions_from_the_source(wheels: dict[str, Path]) -> None:
+    """What the diagnosis asks: by architecture, both ways."""
+    rule = convention_for("sglang", "0.5.23", "DeepseekV3ForCausalLM", source=wheels["0.5.23"])
+    assert rule.boundaries([2, 30, 58], 61) == [2, 30, 58]
+    assert rule.ids([3, 31, 59], 61) == [3, 31, 59]
+    assert rule.ids([2, 30, 58], 61) == [2, 30, 58]
+    assert rule.ids([3, 31, 61], 61) is None
+    assert rule.name == "sglang 0.5.23, deepseek_v2"
+    assert "deepseek_v2.py:" in rule.source
+    kimi = convention_for("sglang", "0.5.10", "KimiK25ForConditionalGeneration", source=wheels["0.5.10"])
+    assert kimi.ids([3, 31, 59], 61) == [2, 30, 58]
+    with pytest.raises(UsageError, match="WB-SETTER-MISSING"):
+        convention_for("sglang", "0.5.9", "KimiK25ForConditionalGeneration", source=wheels["0.5.9"])
+
+
+def test_the_same_taps_in_every_convention(wheels: dict[str, Path]) -> None:
+    taps = same_taps([3, 31, 59], 61, model="deepseek_v2", here=("sglang==0.5.9", SourceTree(wheels["0.5.9"])))
+    ids = {tap["convention"]: tap["ids"] for tap in taps}
+    assert ids["sglang==0.5.9"] == ids["sglang==0.5.10"] == ids["SpecForge on sglang==0.5.9"] == [2, 30, 58]
+    assert ids["sglang==0.5.23"] == ids["vLLM"] == [3, 31, 59]
+    assert ids["speculators"] == [3, 31, 59, 61]
