@@ -44,11 +44,22 @@ def _spread(seconds: tuple[float, ...]) -> str:
     return f"{1000 * middle:.1f} ms ({1000 * low:.1f} to {1000 * high:.1f})"
 
 
-def by_turns(ours: Callable[[], object], peer: Callable[[], object], *, times: int = 7, warm_up: int = 1) -> Times:
-    """Run both ``times`` times, one after the other, so that what else the machine does hits both alike."""
+def by_turns(
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    *,
+    times: int = 7,
+    warm_up: int = 1,
+    before: Callable[[], object] = lambda: None,
+) -> Times:
+    """Run both ``times`` times, one after the other, so that what else the machine does hits both alike.
+
+    ``before`` each run, outside the timing: to put things back as they were.
+    """
     mine, theirs = [], []
     for turn in range(warm_up + times):
         for work, seconds in ((ours, mine), (peer, theirs)):
+            before()
             started = time.perf_counter()
             work()
             if turn >= warm_up:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 import subprocess
@@ -54,13 +55,15 @@ def _pulls(server: Server, folder: Path) -> Iterator[Row]:
     source.write_bytes(os.urandom(size * MIB))
     _aged(source)
 
-    def pull() -> None:
+    def clear() -> None:
         _clear(ours)
+        _clear(theirs)
+
+    def pull() -> None:
         with connect(server.target) as box:
             box.pull(str(source), ours, progress=False)
 
     def plain() -> None:
-        _clear(theirs)
         _scp(server, source, theirs)
 
     def verified() -> None:
@@ -72,9 +75,9 @@ def _pulls(server: Server, folder: Path) -> Iterator[Row]:
         assert there.stdout.split()[0] == here.stdout.split()[0]
 
     what = f"{size} MiB of random bytes, connections included; ours verifies sha256 against the box"
-    times = by_turns(pull, verified)
+    times = by_turns(pull, verified, before=clear)
     yield Row("pull_vs_scp_verified", times.speedup, "x", f"{what}; peer: scp, then sha256sum on both ends; {times}")
-    times = by_turns(pull, plain)
+    times = by_turns(pull, plain, before=clear)
     yield Row("pull_vs_scp", times.speedup, "x", f"{what}; peer: scp, which verifies nothing; {times}")
     for path in (source, ours, theirs):
         _clear(path)
@@ -89,17 +92,20 @@ def _replicas(server: Server, folder: Path) -> Row:
     size = sum(path.stat().st_size for path in source.iterdir()) / MIB
     _aged(source)
 
-    def pull() -> None:
+    def clear() -> None:
         _clear(ours)
+        _clear(theirs)
+
+    def pull() -> None:
         with connect(server.target) as box:
             box.pull(str(source), ours, progress=False)
 
     def copy() -> None:
-        _clear(theirs)
         _scp(server, source, theirs, "-r")
 
-    times = by_turns(pull, copy)
-    same = all((ours / path.name).read_bytes() == path.read_bytes() for path in source.iterdir())
+    times = by_turns(pull, copy, before=clear)
+    pull()
+    same = all(filecmp.cmp(ours / path.name, path, shallow=False) for path in source.iterdir())
     assert same, "the files differ"
     what = f"{RANKS} rank files with equal tensors and headers of their own, {size:.0f} MiB, connections included"
     for path in (source, ours, theirs):

@@ -18,21 +18,24 @@ from helpers.box.pulling import changed
 if TYPE_CHECKING:
     from helpers.box.box import Box
 
+_PASSING = 16
+"""Blocks on their way to other files at most: with blocks of at most 2 MiB that bounds the memory."""
+
 
 class Arriving:
     """A file that is being put together.
 
-    A block that is sent for one file and belongs into seven more is written to all eight while it is in memory; what
-    had come before a plan was known is copied within the disk.
+    A block that is sent for one file and belongs into seven more is written to all eight while it is in memory, to
+    the others by the pool's threads; what had come before a plan was known is copied within the disk.
 
     Attributes:
         index: its number in the listing. plan: once it has come. digest: over its sent bytes, as the box's is.
     """
 
-    def __init__(self, box: Box, listing: Listing, index: int, target: Path) -> None:
+    def __init__(self, box: Box, listing: Listing, index: int, target: Path, pool: Executor) -> None:
         self.index = index
         self.entry: Entry = listing.entries[index]
-        self._box, self._listing = box, listing
+        self._box, self._listing, self._pool = box, listing, pool
         source = f"{box.user}@{box.host}:{box.port}:{listing.path(self.entry)}"
         self.partial = Partial(target, source, self.entry.size, self.entry.mtime)
         self.digest = self.partial.digest
@@ -41,6 +44,7 @@ class Arriving:
         self._holes: deque[tuple[int, int]] = deque()
         self._takers: list[tuple[Arriving, Segment]] = []
         self._copies: list[tuple[Future[None], int]] = []
+        self._passing: deque[Future[None]] = deque()
 
     def have(self) -> tuple[int, str]:
         """How much is here, and counted how (see remote/sending.py)."""
@@ -61,17 +65,17 @@ class Arriving:
             self._holes.extend((part.offset, part.length) for part in plan.segments if part.source < 0)
         return plan.skip + plan.size - plan.own
 
-    def give(self, taker: Arriving, segment: Segment, pool: Executor) -> None:
+    def give(self, taker: Arriving, segment: Segment) -> None:
         """Have ``segment`` of ``taker`` filled from this file: from what is here at once, then as it comes."""
         assert self.plan is not None
         self._takers.append((taker, segment))
         sent = self._sent
         for part in self.plan.segments:
             if part.source < 0 and sent > 0:
-                taker.copy(self.partial.part, part.offset, min(sent, part.length), segment, pool)
+                taker.copy(self.partial.part, part.offset, min(sent, part.length), segment)
                 sent -= part.length
 
-    def copy(self, path: Path, start: int, length: int, segment: Segment, pool: Executor) -> None:
+    def copy(self, path: Path, start: int, length: int, segment: Segment) -> None:
         """Copy into ``segment`` what of it lies in ``length`` bytes at ``start`` of the file ``path``."""
         first = max(start, segment.source_offset)
         count = min(start + length, segment.source_offset + segment.length) - first
@@ -79,7 +83,7 @@ class Arriving:
             return
         source, target = os.open(path, os.O_RDONLY), self.partial.file.fileno()
         place = segment.offset + first - segment.source_offset
-        self._copies.append((pool.submit(copy_range, source, first, target, place, count), source))
+        self._copies.append((self._pool.submit(copy_range, source, first, target, place, count), source))
 
     def write(self, piece: memoryview) -> None:
         """Put ``piece``, the next of the sent bytes, where it belongs, here and in the files that share it."""
@@ -101,7 +105,19 @@ class Arriving:
         self._sent += len(piece)
 
     def _pass_on(self, piece: memoryview, offset: int) -> None:
-        for taker, segment in self._takers:
+        if self._takers:
+            self._passing.append(self._pool.submit(self._write_to_takers, piece, offset, tuple(self._takers)))
+        if len(self._passing) > _PASSING:
+            self._passing.popleft().result()
+
+    def sent(self) -> None:
+        """All of its bytes have come: see them to the other files too."""
+        while self._passing:
+            self._passing.popleft().result()
+
+    @staticmethod
+    def _write_to_takers(piece: memoryview, offset: int, takers: tuple[tuple[Arriving, Segment], ...]) -> None:
+        for taker, segment in takers:
             first = max(offset, segment.source_offset)
             last = min(offset + len(piece), segment.source_offset + segment.length)
             if first < last:
@@ -124,10 +140,13 @@ class Arriving:
             self.partial.finish(self.entry.mode)
         return self.digest.hexdigest() if self.plan.is_plain else None
 
-    def leave(self) -> None:
-        """Give up: what can be gone on with later is kept, the rest is thrown away."""
+    def wait(self) -> None:
+        """Give up what has not begun, and wait for what has: it writes to files that `leave` closes."""
         for copy, source in self._copies:
             if copy.cancel():
                 os.close(source)
-        wait([copy for copy, _ in self._copies])
+        wait([copy for copy, _ in self._copies] + list(self._passing))
+
+    def leave(self) -> None:
+        """After `wait`: what can be gone on with later is kept, the rest is thrown away."""
         self.partial.__exit__(None, None, None)

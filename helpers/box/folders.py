@@ -15,6 +15,7 @@ from helpers.box.frames import BrokenStream, Data, End, FrameReader, Plan
 from helpers.box.hashing import local_hash, remote_hashes
 from helpers.box.listing import Listing
 from helpers.box.meter import Meter
+from helpers.box.prefetch import Prefetched
 from helpers.box.pulling import Pulled, pull_file, why
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
@@ -131,7 +132,7 @@ class _Folder:
             window=self.resumption.window,
         )
         try:
-            with contextlib.closing(execution.blocks()) as blocks:
+            with contextlib.closing(Prefetched(execution.blocks())) as blocks:
                 reader = FrameReader(blocks)
                 while self.queue:
                     self._take(reader.record(), reader)
@@ -150,6 +151,7 @@ class _Folder:
                 self.meter.sent_now(len(piece))
                 self.resumption.moved()
         else:
+            file.sent()
             self._check(file, record.sha256)
             self.sent.append(self.arriving.pop(self.queue.popleft()))
             self._settle(_OPEN_AT_ONCE)
@@ -157,7 +159,7 @@ class _Folder:
     def _file(self, index: int) -> Arriving:
         if index not in self.arriving:
             target = self.target / self.listing.entries[index].name
-            self.arriving[index] = Arriving(self.box, self.listing, index, target)
+            self.arriving[index] = Arriving(self.box, self.listing, index, target, self.pool)
         return self.arriving[index]
 
     def _begin(self, plan: Plan) -> None:
@@ -169,9 +171,9 @@ class _Folder:
                 continue
             source = self.arriving.get(segment.source)
             if source is not None:
-                source.give(file, segment, self.pool)
+                source.give(file, segment)
             else:
-                file.copy(self._where(segment.source), 0, 1 << 62, segment, self.pool)
+                file.copy(self._where(segment.source), 0, 1 << 62, segment)
 
     def _where(self, index: int) -> Path:
         """Where a file lies all of whose bytes are here."""
@@ -199,5 +201,7 @@ class _Folder:
             self.sent.popleft()
 
     def close(self) -> None:
+        for file in (*self.sent, *self.arriving.values()):
+            file.wait()
         for file in (*self.sent, *self.arriving.values()):
             file.leave()

@@ -11,6 +11,7 @@ from helpers.box.hashing import HashInBackground, local_hash
 from helpers.box.listing import Entry, changes, list_files
 from helpers.box.meter import Meter
 from helpers.box.partial import Partial
+from helpers.box.prefetch import Prefetched
 from helpers.box.reading import read_from
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
@@ -87,8 +88,7 @@ def _all_of_it(box: Box, full: str, entry: Entry, partial: Partial, meter: Meter
 
 def _receive(box: Box, full: str, entry: Entry, partial: Partial, resumption: Resumption, meter: Meter) -> None:
     """What is missing, as far as the link holds."""
-    blocks = read_from(box, full, partial.offset, resumption.window)
-    with contextlib.closing(blocks):
+    with contextlib.closing(Prefetched(read_from(box, full, partial.offset, resumption.window))) as blocks:
         for block in blocks:
             if len(block) > entry.size - partial.offset:
                 raise changed(box, full, [f"more than the {entry.size} bytes that it had"])
