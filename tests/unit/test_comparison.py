@@ -108,17 +108,17 @@ def test_other_rows_that_are_critical() -> None:
 @pytest.mark.parametrize(
     ("argv", "first"),
     [
-        (["python3", "-m", "sglang.launch_server"], ("/work",)),
+        (["python3", "-m", "sglang.launch_server"], ("/srv",)),
         (["python3", "-I", "-m", "sglang.launch_server"], ()),
         (["python3", "-uP", "-m", "sglang.launch_server"], ()),
         (["/env/bin/python3", "/env/bin/sglang", "serve"], ("/env/bin",)),
-        (["python3", "python/sglang/launch_server.py"], ("/work/python/sglang",)),
+        (["python3", "python/sglang/launch_server.py"], ("/srv/python/sglang",)),
     ],
 )
 def test_what_comes_before_the_search_path(argv: list[str], first: tuple[str, ...]) -> None:
     how = launched(argv)
     assert how is not None
-    assert how.first("/work") == first
+    assert how.first("/srv") == first
 
 
 def test_the_last_of_two_values_counts_as_for_argparse() -> None:
