@@ -35,9 +35,11 @@ test: $(STAMP)
 test-full: $(STAMP)
 	$(BIN)/python -m pytest -m full -q
 
+# In a container one is often root, and Jupyter then asks for a word; it listens on the loopback, behind its token.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 lab: $(STAMP)
 	$(BIN)/workbook lab up
-	$(BIN)/jupyter lab --notebook-dir=. notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab $(AS_ROOT) --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
