@@ -20,7 +20,7 @@ from helpers.errors import UsageError
 from helpers.tensors.capture import read_capture
 from helpers.wiring.drafter import Drafter, Target, load_drafter, load_target
 from helpers.wiring.replay import Tap, ablate, attribute, boundaries, replay, search
-from helpers.wiring.replay.entropy import Entropies
+from helpers.wiring.replay.entropy import Entropies, Sample
 from helpers.wiring.replay.projection import project
 from helpers.wiring.replay.rounds import follow
 from helpers.wiring.replay.run import score
@@ -234,6 +234,15 @@ def test_a_projected_ladder_gives_the_same_states(tmp_path: Path, world: World, 
     judged = Entropies.prepare(drafter, world.target, source)
     assert judged is not None
     assert (judged.requests, judged.rows) == (3, sum(len(t) - 2 for t in world.texts))
+
+
+def test_texts_of_unequal_length_make_one_sample(world: World) -> None:
+    """The shape checks look at one item of a list at random, so that a wrong annotation shows only sometimes."""
+    source = world.source()
+    ladder = project(world.drafter, source, source.texts[:1], 4)
+    ragged = [torch.zeros(rows, 5) for rows in (3, 2)]
+    for _ in range(32):
+        assert Sample(ladder, torch.zeros(1, 3, dtype=torch.int64), ragged).wanted is ragged
 
 
 def test_a_ladder_too_short_to_search(world: World) -> None:

@@ -27,7 +27,7 @@ class Sample:
 
     ladder: Projection
     next_tokens: Int64[Tensor, "B T"]
-    wanted: list[Float[Tensor, "N D"]]
+    wanted: list[Float[Tensor, "_ D"]]
 
 
 @dataclass(frozen=True)
