@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-MODULES = ("transport", "imports")
+MODULES = ("transport", "imports", "comparison", "sketches", "hook")
 RESULTS = Path(__file__).with_name("results.json")
 
 

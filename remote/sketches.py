@@ -26,13 +26,19 @@ NAMES.update({"torch.float8_e5m2": "F8_E5M2", "torch.uint8": "U8", "torch.int8":
 def open_capture(request: dict[str, Any], near: Any) -> dict[str, Any]:
     """``{"path": folder}`` -> capture.json as it stands; each file's size, sha256, header, hashes of its keys."""
     folder = Path(request["path"])
-    text = (folder / "capture.json").read_text()
-    files = {}
-    listed = json.loads(text)
-    for item in listed.get("files", []) if isinstance(listed, dict) else []:
-        name = str(item.get("name"))
+    files: dict[str, Any] = {}
+    if not (folder / "capture.json").is_file():
+        return {"path": str(folder), "info": None, "files": files}
+    text = (folder / "capture.json").read_text(errors="replace")
+    try:
+        listed = json.loads(text)
+    except ValueError:
+        listed = None  # said by whoever asked
+    files_listed = listed.get("files") if isinstance(listed, dict) else None
+    for item in files_listed if isinstance(files_listed, list) else []:
+        name = str(item.get("name")) if isinstance(item, dict) else ""
         path = folder / name
-        if path.name != name or not path.is_file():
+        if not name or path.name != name or not path.is_file():
             continue
         start, header = near.read_header(path)
         keys = {}

@@ -75,12 +75,7 @@ def read_info(path: Path) -> Info:
     try:
         return parse_info(file, file.read_text())
     except FileNotFoundError as error:
-        raise UsageError(
-            "WB-CAPTURE-MISSING",
-            f"{path} holds no capture.json",
-            expected="a capture directory; capture.json is written last, so an unfinished capture has none",
-            next="workbook capture BOX RUN --prompts FILE",
-        ) from error
+        raise missing(path) from error
     except (OSError, UnicodeDecodeError) as error:
         raise bad_schema(file, str(error)) from error
 
@@ -98,6 +93,15 @@ def parse_info(file: Path, text: str) -> Info:
     except ValidationError as error:
         first = error.errors()[0]
         raise bad_schema(file, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def missing(path: Path) -> UsageError:
+    return UsageError(
+        "WB-CAPTURE-MISSING",
+        f"{path} holds no capture.json",
+        expected="a capture directory; capture.json is written last, so an unfinished capture has none",
+        next="workbook capture BOX RUN --prompts FILE",
+    )
 
 
 def bad_schema(file: Path, why: str) -> UsageError:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
@@ -23,12 +23,13 @@ from helpers.tensors.capture import (
     check_layout,
     check_ranks,
 )
-from helpers.tensors.capture_info import parse_info
+from helpers.tensors.capture_info import missing, parse_info
 from helpers.tensors.header import TORCH_DTYPES, entry_of, foreign
 
 SMALL = ("token_ids", "positions", "request", "feed_rows")
 
 
+@runtime_checkable
 class Asked(Protocol):
     """Somebody beside the data who answers what remote/near_data.py does; `helpers.box.near.NearData` is one."""
 
@@ -88,14 +89,16 @@ class NearRank(Rank):
 
 @dataclass(frozen=True)
 class NearCapture(Capture):
-    """A capture on the box; ``bytes`` is what one copy of its tensors has, replicas not counted."""
+    """A capture on the box."""
 
     asked: Asked = field(kw_only=True, repr=False)
 
     @property
-    def travelled(self) -> int:
-        """Bytes of all requests and answers so far."""
-        return self.asked.sent + self.asked.received
+    def traffic(self) -> dict[str, int | float]:
+        """``bytes`` of all requests and answers so far, of how many ``of`` the capture's files (replicas once)."""
+        moved = self.asked.sent + self.asked.received
+        whole = sum({file.sha256: file.bytes for file in self.info.files}.values())
+        return {"bytes": moved, "of": whole, "share": round(moved / max(1, whole), 6)}
 
 
 def open_near(asked: Asked, path: str, *, verify: bool = True) -> NearCapture:
@@ -106,6 +109,8 @@ def open_near(asked: Asked, path: str, *, verify: bool = True) -> NearCapture:
     """
     answer = asked.ask("open", {"path": path, "verify": verify})
     folder = Path(answer["path"])
+    if answer["info"] is None:
+        raise missing(folder)
     info = parse_info(folder / "capture.json", answer["info"])
     ranks: list[Rank] = []
     hashes: list[dict[str, str]] = []

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from helpers.errors import RemoteFailed, UsageError
 from helpers.tensors.align import Pairing
+from helpers.tensors.capture_info import parse_info
 from helpers.tensors.dumps import Dump
 from helpers.tensors.health import Health
 from helpers.tensors.near import (
@@ -24,6 +27,7 @@ from helpers.tensors.near import (
     SKETCH_SHARE,
     NearCapture,
     dims_of,
+    open_near,
     project,
     projection,
     unpack,
@@ -32,9 +36,38 @@ from helpers.tensors.statistics import compare
 from helpers.wiring.comparison import Match, SlotComparison
 from helpers.wiring.features import FEW, Aligned, around, neighbours, stale_rows, stream, stretches
 
+if TYPE_CHECKING:
+    from helpers.box import Box
+
 SEED = "workbook.sketch/1"
 PIECE = 512  # rows that are looked at in one piece here
 SCALE_OFF = 0.005  # a factor that rounding does not bring: worth a look at whole rows
+
+
+def open_on(box: Box, path: str, *, python: str | None = None) -> NearCapture:
+    """A capture on a box, left there; verified by its hashes there.
+
+    Args:
+        path: the capture's folder on the box.
+        python: an interpreter there with torch; by default that of the run that was captured.
+
+    Raises:
+        UsageError: as `read_capture`. RemoteFailed: ``WB-NEAR-DATA`` where the interpreter cannot tell.
+    """
+    from helpers.serving.registry import get_run
+
+    folder = box.path(path)
+    if python is None:
+        file = Path(folder) / "capture.json"
+        try:
+            python = get_run(box, parse_info(file, box.read_text(str(file))).run).record.engine.python
+        except RemoteFailed:  # no such file: said below; or a run that is not of this box
+            python = "python3"
+        except UsageError as error:
+            if error.code.startswith("WB-CAPTURE"):
+                raise
+            python = "python3"
+    return open_near(box.near(python), folder)
 
 
 def compare_near(aligned: Aligned, dump: Dump) -> SlotComparison | None:
