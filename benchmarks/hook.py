@@ -36,8 +36,8 @@ def rows() -> Iterator[Row]:
     detail = (
         f"disarmed: {1e6 * verify:.0f} us for the {len(names(target=True))} hooks of a target pass and "
         f"{1e6 * draft:.0f} us for the {len(names(target=False))} of a draft pass (medians of {PASSES}), so "
-        f"{1e6 * hook:.0f} us a round with {steps} draft passes; a round of the lab's SGLang 0.5.9 with the hooks in place "
-        f"takes {1e3 * forward:.1f} ms (median over {len(seconds)} requests of {1e3 * min(seconds):.1f} to "
+        f"{1e6 * hook:.0f} us a round with {steps} draft passes; a round of the lab's SGLang 0.5.9 with the hooks in "
+        f"place takes {1e3 * forward:.1f} ms (median over {len(seconds)} requests of {1e3 * min(seconds):.1f} to "
         f"{1e3 * max(seconds):.1f}, {rounds} rounds)"
     )
     yield Row("hook_disarmed_overhead", hook / forward, "of the forward's time", detail)

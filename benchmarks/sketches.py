@@ -36,8 +36,8 @@ def rows() -> Iterator[Row]:
                 shares.append(float(there.traffic["share"]))
                 said.append(f"{fault} ({', '.join(sorted(set(near.codes())))}): {there.traffic['bytes']} bytes")
         detail = (
-            f"both directions, of captures of {TOKENS} tokens, {LAYERS + 1} boundaries and 3 slots of {HIDDEN} in bf16, "
-            f"{there.traffic['of']} bytes; verdict, codes and boundaries as from the whole; {'; '.join(said)}"
+            f"both directions, of captures of {TOKENS} tokens, {LAYERS + 1} boundaries and 3 slots of {HIDDEN} in bf16 "
+            f"({there.traffic['of']} bytes); verdict, codes and boundaries as from the whole; {'; '.join(said)}"
         )
         yield Row("sketch_bytes_share", max(shares), "of the bytes", detail)
 

@@ -40,13 +40,17 @@ def open_capture(request: dict[str, Any], near: Any) -> dict[str, Any]:
         path = folder / name
         if not name or path.name != name or not path.is_file():
             continue
+        size = path.stat().st_size
+        if size != item.get("bytes"):
+            files[name] = {"bytes": size}
+            continue
         start, header = near.read_header(path)
         keys = {}
         for key in KEYS:
             if key in header:
                 first, last = header[key]["data_offsets"]
                 keys[key] = near.hash_range(path, start + first, last - first)
-        files[name] = {"bytes": path.stat().st_size, "start": start, "header": header, "keys": keys}
+        files[name] = {"bytes": size, "start": start, "header": header, "keys": keys}
         files[name]["sha256"] = near.hash_range(path) if request.get("verify", True) else None
     return {"path": str(folder), "info": text, "files": files}
 

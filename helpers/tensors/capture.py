@@ -132,6 +132,13 @@ def check_requests(path: Path, info: Info, ranks: list[Rank]) -> None:
     """Each request lies within the rows: those of every rank, or (where ranks hold other tokens) those of all."""
     rows = [rank.entries["token_ids"].shape[0] for rank in ranks]
     total = sum(rows)
+    if total == 0:
+        raise UsageError(
+            "WB-CAPTURE-LAYOUT",
+            f"{path} holds no rows: {len(info.requests)} requests, 0 tokens",
+            expected="a row for each token that passed the server, at least one",
+            next="capture again: workbook capture BOX RUN --prompts FILE",
+        )
     for request in info.requests:
         if request.start + request.length > total:
             raise UsageError(
@@ -191,8 +198,10 @@ def check_layout(rank: Rank, info: Info) -> None:
         wrong = [
             f"{n} has {rank.entries[n].shape[0]} rows of {total}" for n in per_row if not rows_agree(rank, n, total)
         ]
+        states = [n for n in rank.entries if n.split(".")[0] in ("boundary", "out", "residual", "normed", "feed")]
+        wrong += [f"{n} is no states [rows, width] in a floating dtype" for n in states if not is_state(rank, n)]
         feed = rank.entries.get("feed")
-        if feed is not None:
+        if feed is not None and not wrong:
             listed = rank.entries.get("feed_rows")
             fits = feed.shape[0] == (listed.shape[0] if listed is not None else total)
             wrong += (
@@ -210,6 +219,11 @@ def check_layout(rank: Rank, info: Info) -> None:
 def has(rank: Rank, name: str, dtype: torch.dtype, dims: int) -> bool:
     entry = rank.entries.get(name)
     return entry is not None and entry.dtype == dtype and len(entry.shape) == dims
+
+
+def is_state(rank: Rank, name: str) -> bool:
+    entry = rank.entries[name]
+    return entry.dtype.is_floating_point and len(entry.shape) == 2 and entry.shape[1] > 0
 
 
 def rows_agree(rank: Rank, name: str, total: int) -> bool:
