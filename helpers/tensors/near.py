@@ -200,7 +200,7 @@ def project(x: Float[Tensor, "N K H"], matrix: Float[Tensor, "H D"]) -> tuple[Te
 
 # Shares of a capture's bytes that travel: for sketches of all features, and for whole rows where a slot is in doubt.
 SKETCH_SHARE, TRIED_SHARE = 0.01, 0.018
-LEAST_ROWS, LEAST_TRIED = 256, 96  # but so many rows, where there are as many: a small capture costs more of itself
+LEAST_ROWS, LEAST_TRIED = 256, 80  # but so many rows, where there are as many: a small capture costs more of itself
 MOST_ROWS, MOST_TRIED = 4096, 512
 
 

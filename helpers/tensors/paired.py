@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from helpers.tensors.dumps import Sample
@@ -28,8 +28,8 @@ class Paired:
     """What two stacks a [T, K, H] and b [T, L, H] have in common. Everything is computed in float32, sums in float64.
 
     Norms and ``cosine`` are per token; the latter of slots in the same place, min(K, L) of them. The K x L matrices are
-    means over the N tokens that count: those with a partner at every shift, ``left_out`` first tokens not among them,
-    nor rows that are zero or not finite. ``centred`` is None where it was not asked for.
+    means over the ``tokens`` that count (``keep``): those with a partner at every shift; token 0 is not among them, nor
+    padding, nor rows that are zero or not finite. ``centred`` is None where it was not asked for.
     """
 
     shifts: tuple[int, ...]
@@ -40,6 +40,7 @@ class Paired:
     centred_cosine: Float[Tensor, "T M"] | None
     matrix: Float[Tensor, "S K L"]
     centred: Float[Tensor, "S K L"] | None
+    keep: Bool[Tensor, " T"]
     hashes_a: Int64[Tensor, "T K"] | None = None
     hashes_b: Int64[Tensor, "T L"] | None = None
 
@@ -61,11 +62,17 @@ class Paired:
         counted = [torch.tensor([len(h) - len(h.unique()) for h in side.T]) for side in (self.hashes_a, self.hashes_b)]
         return counted[0], counted[1]
 
+    def norm_quantiles(self, at: Sequence[float] = (0.05, 0.5, 0.95)) -> tuple[Tensor, Tensor]:
+        """How the norms of the tokens that count are spread, per slot of a [Q, K] and of b [Q, L]."""
+        levels = torch.tensor(at)
+        one, two = (torch.nanquantile(norms[self.keep], levels, dim=0) for norms in (self.norms_a, self.norms_b))
+        return one, two
+
     @property
     def norm_spread(self) -> Float[Tensor, " M"]:
         """Median over tokens of the relative difference of the two norms, per slot."""
         common = self.cosine.shape[1]
-        one, two = self.norms_a[:, :common], self.norms_b[:, :common]
+        one, two = self.norms_a[self.keep, :common], self.norms_b[self.keep, :common]
         spread: Tensor = ((one - two).abs() / two.clamp(min=1e-12)).nanmedian(dim=0).values
         return spread
 
@@ -78,6 +85,7 @@ def compare_rows(
     centred: bool = False,
     counts: bool = False,
     left_out: int = 1,
+    padding: Bool[Tensor, " T"] | None = None,
 ) -> Paired:
     """Norms, cosines and the K x L matrix of two stacks on the same consecutive tokens, at each shift.
 
@@ -88,6 +96,7 @@ def compare_rows(
         centred: the same with each feature's mean taken off, in a second pass (the first finds the means).
         counts: hash each row, so that repeated ones can be counted.
         left_out: first tokens that are in no mean (1: token 0, a sink of its own kind).
+        padding: which tokens are padding: in no mean either.
 
     >>> x = torch.randn(6, 2, 16)
     >>> compare_rows(x, x).matrix.shape
@@ -103,7 +112,9 @@ def compare_rows(
     edge = max(abs(s) for s in shifts)
     if tokens - left_out - 2 * edge < 1:
         raise ValueError(f"{tokens} tokens are too few for shifts of {edge}, with {left_out} left out")
-    run = Run(one, two, tuple(shifts), counts, left_out)
+    keep = torch.ones(tokens, dtype=torch.bool) if padding is None else ~padding
+    keep[:left_out] = False
+    run = Run(one, two, tuple(shifts), counts, keep)
     with one_thread_an_operation(run.values) as threads, ThreadPoolExecutor(threads) as pool:
         cuts = [tokens * i // threads for i in range(threads + 1)]
         parts = [slice(cuts[i], cuts[i + 1]) for i in range(threads)]
@@ -143,6 +154,7 @@ def result(run: Run, totals: list[Total], centred: bool) -> Paired:
         run.centred if centred else None,
         (matrix / max(1, count)).float(),
         (middle / max(1, count)).float() if centred else None,
+        run.keep,
         run.a.hashes,
         run.b.hashes,
     )

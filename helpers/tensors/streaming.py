@@ -62,8 +62,8 @@ class Side:
 class Run:
     """One comparison: where its results go, and what each thread does."""
 
-    def __init__(self, a: Rows, b: Rows, shifts: tuple[int, ...], counts: bool, left_out: int) -> None:
-        self.shifts, self.left_out = shifts, left_out
+    def __init__(self, a: Rows, b: Rows, shifts: tuple[int, ...], counts: bool, keep: Tensor) -> None:
+        self.shifts, self.keep = shifts, keep
         self.edge = max(abs(s) for s in shifts)
         tokens, _, self.hidden = a.shape
         self.tokens = tokens
@@ -82,21 +82,22 @@ class Run:
     def sums(self, part: slice) -> tuple[list[Tensor], int]:
         """Sums [K, H] and [L, H] of a stretch's rows that are finite in all features, and how many there are."""
         width = (self.k + self.l) * self.hidden
-        buffer, ones = torch.empty(self.step, self.k + self.l, self.hidden), torch.ones(1, self.step)
+        buffer, weight = torch.empty(self.step, self.k + self.l, self.hidden), self.keep.float().unsqueeze(0)
         total, here, counted = torch.zeros(width, dtype=torch.float64), torch.zeros(1, width), 0
-        for piece in range(max(part.start, self.left_out), part.stop, PIECE):
+        for piece in range(part.start, part.stop, PIECE):
             last = min(piece + PIECE, part.stop)
+            at, count = piece, int(self.keep[piece:last].sum())
             here.zero_()
             for x in self.both(buffer, piece, last):
-                here.addmm_(ones[:, : len(x)], x.flatten(1))
-            count = last - piece
+                here.addmm_(weight[:, at : at + len(x)], x.flatten(1))
+                at += len(x)
             if not torch.isfinite(here.sum()):
+                at, count = piece, 0
                 here.zero_()
-                count = 0
                 for x in self.both(buffer, piece, last):
-                    good = x.flatten(1)[torch.isfinite(x).flatten(1).all(dim=1)]
-                    here += good.sum(dim=0)
-                    count += len(good)
+                    sound = torch.isfinite(x).flatten(1).all(dim=1) & self.keep[at : at + len(x)]
+                    here += x.flatten(1)[sound].sum(dim=0)
+                    at, count = at + len(x), count + int(sound.sum())
             total += here[0]
             counted += count
         return list(total.view(-1, self.hidden).split([self.k, self.l])), counted  # type: ignore[no-untyped-call]
@@ -225,11 +226,14 @@ class Piece:
         run.cosine[self.start : self.stop] = raw.diagonal(dim1=1, dim2=2)
         if middle is not None:
             run.centred[self.start : self.stop] = middle.diagonal(dim1=1, dim2=2)
-        inside = torch.arange(self.start, self.stop)
-        use = (inside >= max(run.left_out, edge)) & (inside < run.tokens - edge) & sound(self.a.norms)
-        good = sound(self.b.norms)
+        use = sound(self.a.norms) & run.keep[self.start : self.stop]
+        place = torch.arange(self.start - edge, self.stop + edge)
+        text = (place >= 0) & (place < run.tokens)
+        good = sound(self.b.norms) & text & run.keep[place.clamp(0, run.tokens - 1)]
         for shift in (0, *run.shifts):
             use &= good[edge + shift : edge + shift + count]
+        for step in (-edge, edge):  # so that all shifts are of the same tokens
+            use &= text[edge + step : edge + step + count]
         total.tokens += int(use.sum())
         for number, shift in enumerate(run.shifts):
             raw, middle = self.cosines(shift)
