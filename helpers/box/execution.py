@@ -233,10 +233,13 @@ class Execution:
 
 def _feed(channel: paramiko.Channel, data: Iterable[bytes]) -> None:
     with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
-        for block in data:
-            for start in range(0, len(block), _SEND):
-                channel.sendall(block[start : start + _SEND])
-        channel.shutdown_write()
+        try:
+            for block in data:
+                for start in range(0, len(block), _SEND):
+                    channel.sendall(block[start : start + _SEND])
+        finally:
+            # Also where the data cannot be read to its end: the command would wait for the rest for ever.
+            channel.shutdown_write()
 
 
 def is_lost(channel: paramiko.Channel) -> bool:

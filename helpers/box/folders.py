@@ -17,6 +17,7 @@ from helpers.box.frames import Begin, Block, BrokenStream, End, FrameReader
 from helpers.box.hashing import local_hash, remote_hashes
 from helpers.box.listing import Listing
 from helpers.box.meter import Meter
+from helpers.box.partial import local_problem
 from helpers.box.prefetch import Prefetched
 from helpers.box.pulling import Pulled, pull_file, why
 from helpers.box.resuming import Resumption
@@ -36,7 +37,10 @@ def pull_folder(box: Box, listing: Listing, target: Path, meter: Meter) -> dict[
 
     Raises: as `helpers.box.pulling.pull_file`.
     """
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise local_problem(target, error) from error
     done = _already_here(box, listing, target, meter)
     wanted = [entry for entry in listing.entries if entry.name not in done]
     code = _code(box) if len(wanted) > 1 and box.has_shell else None
