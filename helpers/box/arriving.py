@@ -69,8 +69,7 @@ class Arriving:
         else:
             if offset != self.partial.offset:
                 raise BrokenStream(f"file {self.index} goes on at {offset}, not at {self.partial.offset}")
-            for piece in pieces:
-                self.partial.write(piece)
+            self.partial.write(pieces)
         self._sent += sum(map(len, pieces))
 
     def finish(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,10 +47,10 @@ class End:
 
 
 class FrameReader:
-    """Takes records and counted bytes from an iterator of blocks."""
+    """Takes records and counted bytes from an iterator of lists of blocks."""
 
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: Iterator[list[bytes]]) -> None:
+        self._blocks = itertools.chain.from_iterable(blocks)
         self._rest = memoryview(b"")
 
     def record(self) -> Begin | Block | End:
