@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from helpers.acceptance.sources.following import decode_rows as decode_rows
 from helpers.acceptance.sources.following import follow as follow
+from helpers.acceptance.sources.following import read_log as read_log
 from helpers.acceptance.sources.log import LogReader as LogReader
 from helpers.acceptance.sources.reading import Kind as Kind
 from helpers.acceptance.sources.reading import kind_of as kind_of

@@ -23,6 +23,11 @@ def numbered(lines: Iterable[str]) -> Iterator[Line]:
                 yield Line(number, piece, garbled="\ufffd" in piece)
 
 
+def read_log(lines: Iterable[str], *, engine: str | None = None, draft_tokens: int | None = None) -> Counters:
+    """What a log's lines say, such as ``run.logs()`` gives; errors as of `LogReader.result`."""
+    return LogReader(engine=engine, draft_tokens=draft_tokens).feed_all(numbered(lines)).result()
+
+
 def follow(lines: Iterable[str], *, engine: str | None = None, draft_tokens: int | None = None) -> Iterator[Counters]:
     """The figures so far, each time a line brings new ones (from the first line after the warm-up on).
 

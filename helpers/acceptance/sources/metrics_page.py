@@ -1,7 +1,7 @@
 """A saved /metrics page (Prometheus text): SGLang's gauges, vLLM's counters.
 
-SGLang's gauges hold the mean of the *last* decode log interval, as its log's last line does; they are no counts, and the
-page says nothing of the time before. vLLM's counters run from the server's start.
+SGLang's gauges hold the mean of the *last* decode log interval, as its log's last line does; they are no counts, and
+the page says nothing of the time before. vLLM's counters run from the server's start.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from helpers.acceptance.sources.definition import DRAFTS_ONLY, WITH_BONUS, Printed, accept_rate, decide
+from helpers.acceptance.sources.definition import DRAFTS_ONLY, KEPT_ONLY, WITH_BONUS, Printed, accept_rate, decide
 from helpers.acceptance.sources.lines import Line
 from helpers.acceptance.sources.result import Counters, Part, Size
 from helpers.acceptance.sources.vllm_counts import Counts, counted
@@ -88,7 +88,7 @@ def _sglang(series: Series, engine: str | None, draft_tokens: int | None) -> Cou
     first, several = parts[0], len(parts) > 1
     if several:
         warnings.append(
-            f"{len(parts)} servers or ranks, each with a mean and no counts: no figure for all of them; `parts` has each"
+            f"{len(parts)} servers or ranks, each with a mean and no counts: no figure for all; `parts` has each"
         )
     scrapes = sum(part.n.lines for part in parts)
     if scrapes > len(parts):
@@ -126,7 +126,7 @@ def _definition(rule: str | None, part: Part, rate: float | None, series: Series
     elif rule == WITH_BONUS and part.accept_rate is not None:
         text += (
             f"spec_accept_rate is L/N (N = {n}), bonus counted: it says {rate:.3f} where correct / proposed drafts "
-            f"is {part.accept_rate:.3f}. "
+            f"is {part.accept_rate:.3f}. {KEPT_ONLY} "
         )
     elif rule == DRAFTS_ONLY:
         text += f"spec_accept_rate is (L-1)/(N-1) (N = {n}), correct / proposed drafts, as ours. "

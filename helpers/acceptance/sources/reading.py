@@ -44,7 +44,8 @@ def read_counters(
         each: told the bytes read so far.
 
     Raises:
-        UsageError: ``WB-COUNTERS-FILE`` (no such file), ``WB-COUNTERS-NONE`` (no figures in it), ``WB-COUNTERS-UNREADABLE``.
+        UsageError: ``WB-COUNTERS-FILE`` (no such file), ``WB-COUNTERS-NONE`` (no figures in it),
+            ``WB-COUNTERS-UNREADABLE`` (an answer without what is needed).
         WrongResult: ``WB-COUNTERS-CONTRADICT`` naming the identity that does not hold.
 
     >>> read_counters("answers.jsonl").survival      # doctest: +SKIP

@@ -72,16 +72,19 @@ class Responses:
         several = len(rows) > 1
         ci = ratio_interval(tops, bottoms) if several else None
         kind = rows[0].kind
+        whole = all(r.completion for r in rows)
+        kept = sum((r.completion or 0) - 1 for r in rows) / steps if whole else None
         return Counters(
             accept_length=1 + correct / steps,
             accept_rate=correct / proposed if told else None,
             survival=None if histogram is None else [sum(histogram[k:]) / steps for k in range(1, len(histogram))],
             n=Size(verify_steps=steps, lines=len(rows)),
             source=f"{kind}-responses",
-            definition=_definition(rows, 1 + correct / steps),
+            definition=_definition(rows, 1 + correct / steps, kept),
             warnings=warnings,
             num_draft_tokens=widths.pop() + 1 if len(widths) == 1 and told else None,
             histogram=histogram,
+            tokens_per_step=kept,
             accept_length_ci95=(1 + ci[0], 1 + ci[1]) if ci else None,
             accept_rate_ci95=ratio_interval(tops, [float(r.proposed or 0) for r in rows]) if several and told else None,
             spread=spread_of([1 + (r.correct or 0) / r.steps for r in rows], "request"),
@@ -96,8 +99,8 @@ class Responses:
             width = max(self.num_steps, longest)
         elif width > LONGEST_CHAIN:
             warnings.append(
-                f"{width} drafts a verify step are a tree's size, not its depth: survival ends at {longest}, the longest "
-                "acceptance met; this accept rate is not comparable with a chain's"
+                f"{width} drafts a verify step are a tree's size, not its depth: survival ends at {longest}, the "
+                "longest acceptance met; this accept rate is not comparable with a chain's"
             )
             width = longest
         width = max(width, longest)
@@ -138,21 +141,27 @@ def pooled(answers: Iterable[Answered], *, num_steps: int | None = None) -> Coun
     return together.result()
 
 
-def _definition(rows: Sequence[Answered], length: float) -> str:
+def _definition(rows: Sequence[Answered], length: float, kept: float | None) -> str:
     if rows[0].kind == "vllm":
         return (
             "num_spec_steps, num_accepted_draft_tokens and num_draft_tokens are counts of each request, added up: "
             "mean_acceptance_length is 1 + accepted / steps and draft_acceptance_rate accepted / drafted, as ours."
         )
     text = (
-        "counts of each request, added up: correct drafts, proposed drafts (N - 1 in each verify step) and verify steps. "
+        "counts of each request, added up: correct drafts, proposed drafts (N - 1 in each verify step), verify steps. "
         "spec_accept_rate in meta_info is correct / proposed drafts, as ours. "
     )
     told = [r for r in rows if r.completion and r.said_length is not None]
     if told:
         said = sum(r.completion or 0 for r in told) / sum(r.steps for r in told)
         text += (
-            f"spec_accept_length is completion tokens / verify steps, {said:.3f} here, where 1 + correct / verify steps "
-            f"is {length:.3f}: the first token of each answer comes from the prefill, and a last step may be cut."
+            f"spec_accept_length is completion tokens / verify steps, {said:.3f} here, where 1 + correct / verify "
+            f"steps is {length:.3f}: the first token of each answer comes from the prefill, and drafts beyond an "
+            "answer's end are counted as correct but not given out. "
+        )
+    if kept is not None and abs(kept - length) >= 0.005:
+        text += (
+            f"Without those drafts it is (completion tokens - 1) / verify steps = {kept:.3f}: that is what the log, "
+            "/metrics and /server_info of SGLang 0.5.9 say of the same requests."
         )
     return text.strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from helpers.acceptance.sources.definition import accept_rate
+from helpers.acceptance.sources.definition import KEPT_ONLY, WITH_BONUS, accept_rate, rule_of
 from helpers.acceptance.sources.result import Counters, Part, Size
 from helpers.errors import UsageError, WrongResult
 
@@ -39,7 +39,7 @@ def read_server_info(record: Mapping[str, Any], *, draft_tokens: int | None = No
         raise UsageError(
             "WB-COUNTERS-NONE",
             f"/server_info has no {_KEY}; its speculative_algorithm is {speculates!r}",
-            expected="a server with speculation whose first decode log line was written (--decode-log-interval batches)",
+            expected="a server with speculation that wrote a decode log line (every --decode-log-interval batches)",
             next="send more requests, then curl -s http://127.0.0.1:PORT/server_info > FILE",
         )
     warnings = []
@@ -56,6 +56,8 @@ def read_server_info(record: Mapping[str, Any], *, draft_tokens: int | None = No
         warnings.append("num_draft_tokens is not in the answer: accept rate not told; give --draft-tokens N")
     version = f" (SGLang {record['version']})" if record.get("version") else ""
     told = f", N = {n}{version}." if n else f"{version}."
+    if _version_rule(record) == WITH_BONUS:
+        told += f" {KEPT_ONLY}"
     return Counters(
         accept_length=first.accept_length if one else None,
         accept_rate=first.accept_rate if one else None,
@@ -88,3 +90,9 @@ def _part(state: Mapping[str, Any], record: Mapping[str, Any], name: str, draft_
         n=Size(verify_steps=None, lines=1),
         num_draft_tokens=n,
     )
+
+
+def _version_rule(record: Mapping[str, Any]) -> str | None:
+    """What the version prints as accept rate: that also tells whether cut drafts are counted. None where not told."""
+    version = str(record.get("version") or "")
+    return rule_of(f"sglang=={version}") if version.count(".") >= 2 and version[0].isdigit() else None

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 
 from helpers.acceptance.sources import pooling
 from helpers.acceptance.sources.decode_log import DecodeLine, Start
-from helpers.acceptance.sources.definition import RULES, WITH_BONUS, Decision, Printed, accept_rate, decide
+from helpers.acceptance.sources.definition import (
+    KEPT_ONLY,
+    RULES,
+    WITH_BONUS,
+    Decision,
+    Printed,
+    accept_rate,
+    decide,
+    rule_of,
+)
 from helpers.acceptance.sources.pooling import Weighed
 from helpers.acceptance.sources.result import Counters, Part, Size
 from helpers.errors import WrongResult
@@ -174,6 +183,11 @@ class DecodeLog:
         elif decision and decision.rule is None:
             _once(warnings, f"{where}which accept rate the log prints cannot be told: its figures fit L/N and")
             warnings[-1] += f" (L-1)/(N-1) alike; with N = {n} known, ours follows from accept len all the same"
+        printed = rule_of(self.engine)
+        if decision and decision.rule and printed and decision.rule != printed:
+            _once(
+                warnings, f"{where}the figures are {decision.rule}, but {self.engine} prints {printed}: another version"
+            )
         topk, steps = segment.config.get("topk", 1), segment.config.get("num_steps")
         if topk > 1 and n:
             _once(
@@ -242,6 +256,7 @@ def _definition(
             text += f"it says {said[0]:.3f} where correct / proposed drafts is {rate:.3f}."
         else:
             text += "ours is (L - 1) / (N - 1)."
+        text += f" {KEPT_ONLY}"
     else:
         text += "That is correct / proposed drafts, as ours."
     return text
@@ -252,7 +267,7 @@ def _in_bounds(length: str, known: int | None) -> None:
     if printed.value + printed.half < 1 or (known and printed.value - printed.half > known):
         raise WrongResult(
             "WB-COUNTERS-CONTRADICT",
-            f"the server's figures contradict each other: accept len {length} with num_draft_tokens {known or 'unknown'}",
+            f"the server's figures contradict each other: accept len {length} with num_draft_tokens {known}",
             expected="identity: 1 <= accept len <= num_draft_tokens (a verify step gives the bonus token at least)",
             next="is the log's server_args line that of these decode lines? keep the file; do not use its rates",
         )

@@ -80,10 +80,10 @@ class VllmLog:
         found = counted(
             counts,
             source="vllm-log",
-            definition="'Accepted' and 'Drafted' are the interval's counts of draft tokens, so they add up: accept rate "
-            "is their ratio. Verify steps are drafted / positions, checked against 'Mean acceptance length', which is "
-            "1 + accepted / verify steps, bonus token included: ours. 'Per-position acceptance rate' is S(k), counted "
-            "in verify steps. All as ours; steps without drafts are in none of it.",
+            definition="'Accepted' and 'Drafted' are the interval's counts of draft tokens, so they add up: accept "
+            "rate is their ratio. Verify steps are drafted / positions, checked against 'Mean acceptance length', "
+            "which is 1 + accepted / verify steps, bonus token included: ours. 'Per-position acceptance rate' is S(k), "
+            "counted in verify steps. All as ours; steps without drafts are in none of it.",
         )
         if found.n.verify_steps is None:
             found = found.model_copy(
