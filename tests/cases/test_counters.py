@@ -2,8 +2,8 @@
 
 A new case needs no code: ``{"source": where it comes from, "input": [lines]}``, ``"arguments"`` of the reader, and
 either ``"expected"`` (figures, as many as the case is about; ``parts`` likewise), ``"definition"`` and ``"warnings"``
-(texts that stand in them), or ``"error"`` (code, what its message says, the identity that it names). A lone surrogate in
-a line, such as ``\\udcff``, is that byte.
+(texts that stand in them), or ``"error"`` (code, what its message says, the identity that it names). A lone surrogate
+in a line, such as ``\\udcff``, is that byte.
 
 .venv/bin/python -m pytest tests/cases/test_counters.py
 """
