@@ -13,7 +13,20 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import archaeology, bench, boundaries, box, facts, lab, preflight, replay, serving, source, wiring
+from helpers.commands import (
+    archaeology,
+    bench,
+    boundaries,
+    box,
+    facts,
+    lab,
+    preflight,
+    replay,
+    serving,
+    source,
+    sweep,
+    wiring,
+)
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 from helpers.interrupts import exit_status, interruptible
@@ -58,6 +71,7 @@ for command in (
     wiring.inspect,
     replay.replay,
     bench.bench,
+    sweep.sweep,
 ):
     app.command(no_args_is_help=True)(command)
 
