@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from remote import near_data, sending
+from remote import near_data, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -97,8 +97,8 @@ def test_called_as_a_program(ranks: list[str]) -> None:
 
 def sent(paths: list[str]) -> tuple[list[bytes], list[int]]:
     """The files as they are put together from the walk's blocks, and how many bytes of each are sent."""
-    files = [sending.Mapped(Path(path)) for path in paths]
-    walk = sending.Walk(files, set(range(len(files))))
+    files = [sharing.Mapped(Path(path)) for path in paths]
+    walk = sharing.Walk(files, set(range(len(files))))
     built = [bytearray(file.size) for file in files]
     written = [0] * len(files)
     own = [0] * len(files)
@@ -132,9 +132,9 @@ def test_files_of_other_kinds_are_wholes(tmp_path: Path) -> None:
 
 
 def test_of_long_parts_only_the_blocks_that_differ_are_sent(tmp_path: Path) -> None:
-    size = 3 * sending.BLOCK + 1000
+    size = 3 * sharing.BLOCK + 1000
     first = bytearray(random.Random(0).randbytes(size))
-    for name, at in (("a", None), ("b", sending.BLOCK + 7), ("c", size - 1), ("d", sending.BLOCK + 7)):
+    for name, at in (("a", None), ("b", sharing.BLOCK + 7), ("c", size - 1), ("d", sharing.BLOCK + 7)):
         data = bytearray(first)
         if at is not None:
             data[at] ^= 1
@@ -142,4 +142,4 @@ def test_of_long_parts_only_the_blocks_that_differ_are_sent(tmp_path: Path) -> N
     paths = [str(tmp_path / name) for name in "abcd"]
     built, own = sent(paths)
     assert built == [Path(path).read_bytes() for path in paths]
-    assert own == [size, sending.BLOCK, 1000, 0], "d's block is the one of b"
+    assert own == [size, sharing.BLOCK, 1000, 0], "d's block is the one of b"
