@@ -127,7 +127,8 @@ def test_a_list_of_its_own_making_is_none_of_the_ids(tmp_path: Path) -> None:
 def test_a_forward_that_insists_on_one_tensor(tmp_path: Path) -> None:
     loop = LOOP.replace(
         "        return hidden_states, aux\n",
-        "        output = (hidden_states, aux)\n        assert isinstance(output, torch.Tensor)\n        return output\n",
+        "        output = (hidden_states, aux)\n        assert isinstance(output, torch.Tensor)\n"
+        "        return output\n",
     )
     found = read(tiny(tmp_path, PLUS_ONE, loop), [2, 4])
     assert (found.boundaries, [t.code for t in found.traps]) == ((), ["refused"])
