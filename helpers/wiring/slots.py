@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from helpers.tensors.dumps import Dump
 from helpers.wiring.comparison import Match, SlotComparison
-from helpers.wiring.explaining import Bench, Held, Label, Reading, explain, norm_fit
+from helpers.wiring.explaining import MAX_SCALE_OFF, Bench, Held, Label, Reading, explain, norm_fit
 from helpers.wiring.features import Aligned
 from helpers.wiring.findings import Finding, error
 
-# A constant factor below this is what rounding and another engine's kernels do.
-MAX_SCALE_OFF = 0.005
 CODES = {"own-output": "residual-omitted", "normed": "final-norm-applied", "rotated": "rotated"}
 HOW = {
     "own-output": "is what a layer puts out by itself, without the residual that it is added to",
