@@ -30,7 +30,7 @@ from helpers.wiring.findings import (
 )
 from helpers.wiring.fixing import Fix, name_fix
 from helpers.wiring.missing import rows_missing
-from helpers.wiring.ranks import RankView, compare_ranks, rank_findings
+from helpers.wiring.ranks import RankView, compare_ranks, rank_findings, with_true_taps
 from helpers.wiring.slots import read_slots, slot_findings
 
 SCHEMA = "workbook.diagnosis/1"
@@ -117,7 +117,11 @@ def diagnose(
     compared = compare_aligned(aligned, dump)
     look_at_the_rest(aligned)
     health = aligned.health
-    findings = rank_findings(ranks) + non_finite(health) + stale_rows(health, view.slots or 0, dump.slots)
+    findings = (
+        with_true_taps(rank_findings(ranks), compared)
+        + non_finite(health)
+        + stale_rows(health, view.slots or 0, dump.slots)
+    )
     findings += rows_missing(view) + without_graphs(capture.info, run_graphs)
     counts = slot_count(view.feed_width, view.hidden, dump, fc_width(draft) if draft else None)
     findings += counts

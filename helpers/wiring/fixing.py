@@ -99,8 +99,7 @@ def without_fusion(capture: Capture, flags: Collection[str] | None) -> tuple[lis
         return [NO_FUSION], f"all-reduce fusion is on: {NO_FUSION} switches it off on {engine}"
     return [], (
         f"all-reduce fusion is on, and {engine} has no argument that switches it off: leave out {FUSION} where it was "
-        "given; where the engine set it by itself, tap after the all-reduce (a patch), or use a version that has "
-        f"{NO_FUSION}"
+        f"given; where the engine set it by itself, its source must be changed, or a version used that has {NO_FUSION}"
     )
 
 
