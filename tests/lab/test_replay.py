@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from helpers.acceptance import Load, Prompt, read_prompts, run_load
 from helpers.box import Box
@@ -38,17 +38,6 @@ def target() -> Target:
 @pytest.fixture(scope="module")
 def drafter(target: Target) -> Drafter:
     return load_drafter(LAB / "drafter", target)
-
-
-@pytest.fixture(scope="module")
-def permuted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The drafter with the column blocks of its fc in reverse: a feed that is right meets the wrong columns."""
-    folder = tmp_path_factory.mktemp("permuted") / "drafter"
-    shutil.copytree(LAB / "drafter", folder)
-    tensors = load_file(folder / "model.safetensors")
-    tensors["fc.weight"] = torch.cat(tensors["fc.weight"].chunk(3, dim=1)[::-1], dim=1).contiguous()
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    return folder
 
 
 def histograms(load: Load, steps: int = 3) -> dict[str, list[int]]:

@@ -63,6 +63,8 @@ def test_every_code_is_found_when_present_and_silent_when_absent(tmp_path: Path,
 def test_the_order_that_fc_wants(tmp_path: Path, source: str, seed: int) -> None:
     wrong = []
     for number, (name, (fault, expected)) in enumerate(orders.CASES.items()):
+        if number > 2 and number % 2 == seed % 2:
+            continue  # the last two take turns
         folder = tmp_path / str(number)
         folder.mkdir()
         world = orders.SOURCES[source](seed, folder)
