@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from helpers.acceptance.counters import RequestCounters
@@ -15,7 +16,7 @@ from helpers.acceptance.prediction import (
     speed_model,
     survival_of_rate,
 )
-from helpers.acceptance.speed import StepTime, break_even, step_cost
+from helpers.acceptance.speed import StepTime, break_even, measured_step, step_cost, step_of_log
 from helpers.errors import UsageError
 
 # Plain decoding 10 ms; a verify step 10 ms and 6 ms a draft.
@@ -135,6 +136,23 @@ def test_figures_that_do_not_belong_together_are_refused(times: list[StepTime], 
     with pytest.raises(UsageError) as caught:
         speed_model(survival, times, num_steps=3)
     assert caught.value.code == "WB-SPEED-INPUT"
+
+
+def test_step_times_from_requests_and_from_a_log() -> None:
+    step = measured_step(3, [0.28, 0.60, 0.27], [10, 20, 10])
+    assert step.seconds == pytest.approx(1.15 / 40)
+    assert step.ci95 is not None
+    assert step.ci95[0] < step.seconds < step.ci95[1]
+    with pytest.raises(UsageError, match="2 times and 1 requests"):
+        measured_step(3, [0.28, 0.60], [10])
+    rows = pd.DataFrame(
+        [(2.5, 1, 100.0), (3.0, 1, 100.0), (2.0, 1, 4.0), (2.5, 4, 300.0)],
+        columns=["accept_length", "running", "throughput"],
+    )
+    assert step_of_log(3, rows).seconds == pytest.approx(0.030)  # of 25, 30 and 500 ms
+    assert step_of_log(3, rows, running=4).seconds == pytest.approx(4 * 2.5 / 300)
+    with pytest.raises(UsageError, match="no log interval has 2"):
+        step_of_log(3, rows, running=2)
 
 
 def test_a_line_through_the_measured_steps() -> None:

@@ -84,6 +84,7 @@ class Responses:
             warnings=warnings,
             num_draft_tokens=widths.pop() + 1 if len(widths) == 1 and told else None,
             histogram=histogram,
+            survival_ci95=self._survival_ci(rows, histogram),
             tokens_per_step=kept,
             accept_length_ci95=(1 + ci[0], 1 + ci[1]) if ci else None,
             accept_rate_ci95=ratio_interval(tops, [float(r.proposed or 0) for r in rows]) if several and told else None,
@@ -105,6 +106,14 @@ class Responses:
             width = longest
         width = max(width, longest)
         return [sum(r.histogram[i] for r in rows if r.histogram and i < len(r.histogram)) for i in range(width + 1)]
+
+    @staticmethod
+    def _survival_ci(rows: Sequence[Answered], histogram: list[int] | None) -> list[tuple[float, float]] | None:
+        if histogram is None or len(rows) < 2:
+            return None
+        steps = [float(r.steps) for r in rows]
+        reached = [[float(sum((r.histogram or ())[k:])) for r in rows] for k in range(1, len(histogram))]
+        return [ratio_interval(at_least, steps) for at_least in reached]
 
     @staticmethod
     def _by_tokens(rows: Sequence[Answered], warnings: list[str]) -> Counters:
