@@ -15,6 +15,7 @@ from typer.exceptions import TyperException
 from helpers import __version__
 from helpers.commands import (
     archaeology,
+    bench,
     boundaries,
     box,
     counters,
@@ -24,6 +25,7 @@ from helpers.commands import (
     replay,
     serving,
     source,
+    sweep,
     wiring,
 )
 from helpers.commands.output import emit_error
@@ -70,6 +72,8 @@ for command in (
     wiring.inspect,
     replay.replay,
     counters.counters,
+    bench.bench,
+    sweep.sweep,
 ):
     app.command(no_args_is_help=True)(command)
 
