@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from helpers.acceptance.intervals import ratio_interval
 from helpers.acceptance.sources.records import Answered
-from helpers.acceptance.sources.result import Counters, Size, spread_of
+from helpers.acceptance.sources.result import Counters, Part, Size, spread_of
 from helpers.errors import UsageError
 
 #: Beyond this, N - 1 is taken for the size of a tree, and survival ends with the longest acceptance met.
@@ -19,10 +19,13 @@ class Responses:
     def __init__(self, *, num_steps: int | None = None) -> None:
         self.num_steps = num_steps
         self._answers: dict[str, Answered] = {}
-        self._lines = self._again = self._without = 0
+        self._lines = self._again = self._failed = 0
 
     def add(self, answer: Answered) -> None:
         self._lines += 1
+        if answer.failed:
+            self._failed += 1
+            return
         key = answer.key if answer.key is not None else f"line {self._lines}"
         met = self._answers.get(key)
         if met is not None:
@@ -45,6 +48,8 @@ class Responses:
                 next="is the server one with speculation? workbook runs BOX",
             )
         warnings = []
+        if self._failed:
+            warnings.append(f"{self._failed} requests that did not come to their end are left out")
         if without:
             warnings.append(f"{without} of {len(self._answers)} answers have no speculation counters: left out")
         if self._again:
@@ -54,7 +59,14 @@ class Responses:
             )
         if any(row.correct is None for row in rows):
             return self._by_tokens(rows, warnings)
-        return self._by_counts(rows, warnings)
+        found = self._by_counts(rows, warnings)
+        arms = list(dict.fromkeys(row.arm for row in rows))
+        if len(arms) < 2:
+            return found
+        parts = [self._part(str(arm), [row for row in rows if row.arm == arm]) for arm in arms]
+        each = ", ".join(f"{part.server} {part.accept_length:.2f}" for part in parts)
+        told = f"answers of {len(arms)} servers ({each}): the figures above mix them; `parts` has each"
+        return found.model_copy(update={"parts": parts, "warnings": [*found.warnings, told]})
 
     def _by_counts(self, rows: Sequence[Answered], warnings: list[str]) -> Counters:
         steps, correct = sum(r.steps for r in rows), sum(r.correct or 0 for r in rows)
@@ -89,6 +101,17 @@ class Responses:
             accept_length_ci95=(1 + ci[0], 1 + ci[1]) if ci else None,
             accept_rate_ci95=ratio_interval(tops, [float(r.proposed or 0) for r in rows]) if several and told else None,
             spread=spread_of([1 + (r.correct or 0) / r.steps for r in rows], "request"),
+        )
+
+    def _part(self, name: str, rows: Sequence[Answered]) -> Part:
+        one = self._by_counts(rows, [])
+        return Part(
+            server=name,
+            accept_length=one.accept_length,
+            accept_rate=one.accept_rate,
+            survival=one.survival,
+            n=one.n,
+            num_draft_tokens=one.num_draft_tokens,
         )
 
     def _histogram(self, rows: Sequence[Answered], width: int, warnings: list[str]) -> list[int] | None:
