@@ -78,11 +78,13 @@ def _of(record: Mapping[str, Any]) -> Iterator[Answered]:
         yield _vllm(vllm, record)
     elif isinstance(extension, dict) and extension.get("spec_tokens_details"):
         details = extension["spec_tokens_details"]
-        for one in details if isinstance(details, list) else [details]:
-            usage = record.get("usage") or {}
-            alone = not isinstance(details, list)
-            completion = {"completion_tokens": usage.get("completion_tokens")} if alone else {}
-            yield _sglang({**one, **completion, "id": record.get("id")})
+        several = isinstance(details, list)
+        usage = record.get("usage") or {}
+        for number, one in enumerate(details if several else [details]):
+            # The usage is of all choices together.
+            completion = None if several else usage.get("completion_tokens")
+            key = None if record.get("id") is None else f"{record['id']}/{number}"
+            yield _sglang({**one, "completion_tokens": completion, "id": key})
     elif any(key.startswith("spec_") for key in record):
         yield _sglang(record)
     elif "answers" in record:
