@@ -41,11 +41,12 @@ class Responses:
         rows = [answer for answer in self._answers.values() if answer.steps]
         without = len(self._answers) - len(rows)
         if not rows:
+            failed = f", {self._failed} that did not come to their end" if self._failed else ""
             raise UsageError(
                 "WB-COUNTERS-NONE",
-                f"{without} answers, none of them served with speculation",
-                expected="answers whose meta_info has spec_verify_ct above 0",
-                next="is the server one with speculation? workbook runs BOX",
+                f"{without} answers, none of them served with speculation{failed}",
+                expected="JSON answers whose meta_info has spec_verify_ct above 0",
+                next="is the server one with speculation? workbook runs BOX; is the file a log? --kind log",
             )
         warnings = []
         if self._failed:
