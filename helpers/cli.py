@@ -18,6 +18,7 @@ from helpers.commands import (
     bench,
     boundaries,
     box,
+    counters,
     facts,
     lab,
     preflight,
@@ -70,6 +71,7 @@ for command in (
     wiring.diagnose,
     wiring.inspect,
     replay.replay,
+    counters.counters,
     bench.bench,
     sweep.sweep,
 ):
