@@ -15,7 +15,7 @@ from http_faults import Faulty, faulty
 
 from helpers.acceptance import Prompt, run_load
 from helpers.acceptance.arms import UrlArm
-from helpers.acceptance.bench import Bench, bench
+from helpers.acceptance.bench_run import Bench, bench
 from helpers.acceptance.bench_text import bench_text
 from helpers.acceptance.load_client import Request, answers
 from helpers.acceptance.load_settings import LoadSettings
@@ -134,7 +134,7 @@ def test_an_interrupt_leaves_rows_and_a_summary(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C while a request hangs: its connection is given up at once, what was answered is on disk."""
-    from helpers.acceptance import bench as module
+    from helpers.acceptance import bench_run as module
 
     def interrupted(*_: object) -> dict[str, object]:
         raise KeyboardInterrupt

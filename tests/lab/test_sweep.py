@@ -21,8 +21,8 @@ from leftovers import processes_with
 from helpers.acceptance import read_prompts
 from helpers.acceptance.grid import LAB_GRID, Axes, Grid, Spec, read_grid
 from helpers.acceptance.load_settings import LoadSettings
-from helpers.acceptance.sweep import sweep
 from helpers.acceptance.sweep_results import read_rows, sweep_frame
+from helpers.acceptance.sweep_run import sweep
 from helpers.box import Box
 from helpers.paths import ROOT
 from helpers.serving import Profile, find_runs
