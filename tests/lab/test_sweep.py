@@ -21,7 +21,7 @@ from leftovers import processes_with
 from helpers.acceptance import read_prompts
 from helpers.acceptance.grid import LAB_GRID, Axes, Grid, Spec, read_grid
 from helpers.acceptance.load_settings import LoadSettings
-from helpers.acceptance.sweep_results import read_rows, sweep_frame
+from helpers.acceptance.sweep_results import read_rows, sweep_frame, sweep_text
 from helpers.acceptance.sweep_run import sweep
 from helpers.box import Box
 from helpers.paths import ROOT
@@ -91,6 +91,21 @@ def test_batch_sizes_share_a_start_and_a_failed_point_is_told(
     assert list(frame["num_draft_tokens"]) == [3, 3, 4]
     assert list(frame["cause"])[2] == "WB-SERVE-BAD-ARGUMENT"
     assert len(frame["survival"][0]) == 2
+
+
+def test_what_preflight_finds_is_not_started(box: Box, profiles: dict[str, Profile], tmp_path: Path) -> None:
+    """-1 needs the patch: without it the engine would die of it, and the source says so before."""
+    grid = Grid(base="right", points=(Spec(ids=(-1, 1, 4)),))
+    prompts = read_prompts(ROOT / "data/prompts/lab-heldout.jsonl", limit=1)
+    before = len(find_runs(box))
+    found = sweep(box, grid, profiles, prompts, tmp_path, progress=False)
+    [row] = found.rows
+    assert (row.point, row.status, found.good) == ("ids-1_1_4", "failed", False)
+    assert row.cause is not None
+    assert row.cause.code == "WB-SWEEP-PREFLIGHT"
+    assert "ids-never-fire" in row.cause.message
+    assert len(find_runs(box)) == before
+    assert "PREFLIGHT" in sweep_text(found)
 
 
 def start(out: Path, *more: str) -> subprocess.Popen[str]:
