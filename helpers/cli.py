@@ -70,6 +70,7 @@ for command in (
     wiring.diagnose,
     wiring.inspect,
     replay.replay,
+    ledger.report,
 ):
     app.command(no_args_is_help=True)(command)
 

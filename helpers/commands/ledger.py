@@ -43,6 +43,23 @@ def show(
     return 0
 
 
+def report(
+    name: Name,
+    hide: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Also hide this name; repeatable.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Builds the report of an investigation from its ledger: an offline HTML file, report.json and report.md."""
+    from helpers.ledger import read_ledger
+
+    ledger = read_ledger(name)
+    paths = ledger.report(hosts=tuple(hide or ()))
+    stale = [e.id for e in ledger.evidence_on() if ledger.stale(e, thorough=True)]
+    result = {"html": str(paths.html), "json": str(paths.json), "markdown": str(paths.markdown), "stale": stale}
+    text = f"{paths.html}\n{paths.json}\n{paths.markdown}"
+    emit(result, as_json=as_json, text=text + (f"\nstale evidence: {', '.join(stale)}" if stale else ""))
+    return 1 if stale else 0
+
+
 @app.command(name="list")
 def list_(as_json: AsJson = False) -> int:
     """Names the investigations that have a ledger."""

@@ -98,12 +98,24 @@ def redact_tree(value: Any, *, homes: tuple[str, ...] = (), hosts: tuple[str, ..
     >>> redact_tree({"api_key": "abc", "draft_token": 12345, "where": "/home/ann/x"})
     {'api_key': '***', 'draft_token': 12345, 'where': '~/x'}
     """
-    return _tree(value, lambda text: redact(text, homes=homes, hosts=hosts))
+    return tree(value, lambda text: redact(text, homes=homes, hosts=hosts))
 
 
 def tree_without_secrets(value: Any) -> Any:
     """A JSON value, its strings as `without_secrets` has them; paths and hosts stay, for the ledger is one's own."""
-    return _tree(value, without_secrets)
+    return tree(value, without_secrets)
+
+
+def tree(value: Any, clean: Callable[[str], str]) -> Any:
+    """A JSON value with `clean` done to every string; one that comes often (a figure's labels) is cleaned once."""
+    known: dict[str, str] = {}
+
+    def once(text: str) -> str:
+        if text not in known:
+            known[text] = clean(text)
+        return known[text]
+
+    return _tree(value, once)
 
 
 def _tree(value: Any, clean: Callable[[str], str]) -> Any:

@@ -12,6 +12,8 @@ from helpers.ledger.writing import Book
 if TYPE_CHECKING:
     import pandas as pd
 
+    from helpers.ledger.report import ReportPaths
+
 
 class View(Book):
     """The reading side of a ledger."""
@@ -64,6 +66,12 @@ class View(Book):
 
         rows = evidence_rows(self, replaced=replaced)
         return pd.DataFrame(rows).set_index("id") if rows else pd.DataFrame()
+
+    def report(self, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = ()) -> ReportPaths:
+        """Writes report.html, report.json and report.md; see `helpers.ledger.investigation.write_ledger_report`."""
+        from helpers.ledger.investigation import write_ledger_report
+
+        return write_ledger_report(self, homes=homes, hosts=hosts)
 
     def _repr_html_(self) -> str:
         from helpers.ledger.showing import ledger_html
