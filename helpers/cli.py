@@ -21,6 +21,7 @@ from helpers.commands import (
     counters,
     facts,
     lab,
+    ledger,
     preflight,
     replay,
     serving,
@@ -53,6 +54,7 @@ def root() -> None:
 
 
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
+app.add_typer(ledger.app, name="ledger", no_args_is_help=True)
 for command in (
     box.run,
     facts.facts,
@@ -74,6 +76,7 @@ for command in (
     counters.counters,
     bench.bench,
     sweep.sweep,
+    ledger.report,
 ):
     app.command(no_args_is_help=True)(command)
 
