@@ -1,0 +1,3 @@
+"""placeholder"""
+
+FIGURES_MIME = "application/vnd.workbook.figures+json"
