@@ -10,10 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from helpers.panels.patches import patches_panel as patches_panel
     from helpers.panels.server import server_panel as server_panel
     from helpers.panels.wiring import wiring_panel as wiring_panel
 
-_LAZY = {"server_panel": "helpers.panels.server", "wiring_panel": "helpers.panels.wiring"}
+_LAZY = {
+    "patches_panel": "helpers.panels.patches",
+    "server_panel": "helpers.panels.server",
+    "wiring_panel": "helpers.panels.wiring",
+}
 
 
 def __getattr__(name: str) -> Any:

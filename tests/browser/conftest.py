@@ -1,4 +1,4 @@
-"""One Chromium and one JupyterLab for the whole tier."""
+"""One JupyterLab for the whole tier, one Chromium a module."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from jupyter_page import JupyterLab, NotebookPage, chromium, jupyter_lab, open_n
 from playwright.sync_api import Browser, sync_playwright
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """One a module: while Playwright runs, nothing else in this process can have an event loop."""
     with sync_playwright() as playwright:
         started = chromium(playwright)
         yield started
