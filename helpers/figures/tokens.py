@@ -67,7 +67,7 @@ def layer_tokens(
     Args:
         rows: columns ``order``, ``request``, ``position``, ``token_id``, ``boundary``, ``value``.
         value: what the value is, with its unit.
-        cosine: the value is a cosine (scale 0 to 1), else a difference (scale from 0 up).
+        cosine: the value is a cosine (scale up to 1), else a difference (scale from 0 up).
         mark: a token (its ``order``), a boundary, and what to write there: the first divergence.
     """
     import numpy as np
@@ -80,7 +80,8 @@ def layer_tokens(
             z=table.to_numpy(),
             x=list(table.columns),
             y=list(table.index),
-            zmin=0,
+            # The whole scale for what there is: near 1, small differences matter.
+            zmin=float(table.min().min()) if cosine else 0,
             zmax=1 if cosine else None,
             colorscale=COSINE_SCALE,
             colorbar_title=value.replace(" ", "<br>", 1),
@@ -99,6 +100,7 @@ def layer_tokens(
             showlegend=False,
         )
         figure.add_annotation(x=order, y=boundary, text=words, ax=40, ay=-30, bgcolor="#fff", bordercolor="#555")
+    figure.update_xaxes(range=[-0.5, len(table.columns) - 0.5])
     figure.update_yaxes(dtick=1 if len(table.index) <= 20 else None)
     return dress(
         figure,

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from helpers.panels.acceptance import acceptance_panel as acceptance_panel
     from helpers.panels.patches import patches_panel as patches_panel
     from helpers.panels.server import server_panel as server_panel
     from helpers.panels.wiring import wiring_panel as wiring_panel
 
 _LAZY = {
+    "acceptance_panel": "helpers.panels.acceptance",
     "patches_panel": "helpers.panels.patches",
     "server_panel": "helpers.panels.server",
     "wiring_panel": "helpers.panels.wiring",

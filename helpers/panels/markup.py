@@ -13,7 +13,8 @@ _CELL = (
 )
 _TABLE = f"border-collapse:collapse;margin:.3em 0 .8em;line-height:1.4;{TEXT}"
 _PRE = (
-    "overflow:auto;margin:.3em 0;padding:.4em .6em;font-size:12px;line-height:1.4;white-space:pre;"
+    "overflow:auto;margin:.3em 0;padding:.4em .6em;font-size:12px;line-height:1.4;white-space:pre-wrap;"
+    "overflow-wrap:anywhere;"
     f"background:var(--jp-layout-color2,#f3f3f3);border:{_LINE};{TEXT}"
 )
 
@@ -40,7 +41,7 @@ def text(value: object) -> str:
 
 
 def paragraph(words: str) -> str:
-    return f'<p style="margin:.3em 0;{TEXT}">{text(words)}</p>'
+    return f'<p style="margin:.3em 0;line-height:1.4;{TEXT}">{text(words)}</p>'
 
 
 def heading(words: str, level: int = 3) -> str:
@@ -49,10 +50,9 @@ def heading(words: str, level: int = 3) -> str:
     )
 
 
-def block(words: str, *, label: str, height: str = "18em", wrap: bool = False) -> str:
+def block(words: str, *, label: str, height: str = "18em") -> str:
     """Text as it is, such as a log or a command. It can be scrolled with the keyboard, and has a name for readers."""
-    style = _PRE.replace("white-space:pre;", "white-space:pre-wrap;") if wrap else _PRE
-    return f'<pre {_named(label)} style="{style};max-height:{height}">{escape(words)}</pre>'
+    return f'<pre {_named(label)} style="{_PRE};max-height:{height}">{escape(words)}</pre>'
 
 
 def folded(summary: str, inner: str, *, shown: bool = False) -> str:

@@ -42,7 +42,7 @@ class ServerPanel(Panel):
         self.refresh = button("Refresh", "Looks at GPUs, memory and servers again", self.look)
         self.command, self.stages, self.log = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.servers = widgets.HTML()
-        self.run = dropdown("Run", [], tooltip="The run that Stop ends and whose log is shown")
+        self.run = dropdown("Run", run_labels([]), tooltip="The run that Stop ends and whose log is shown")
         self.stop = button("Stop", "Stops the chosen run, and makes sure that nothing of it is left", self._stop)
         self.show_log = button("Show its log", "Shows the last lines of the chosen run's log", self._log)
         self.idle_only = [self.plan, self.start, self.refresh, self.stop, self.show_log, self.profile, self.capture]
@@ -107,7 +107,7 @@ class ServerPanel(Panel):
 
     def _stop(self) -> None:
         run = self.run.value
-        if run is None:
+        if not run:
             self.status.say("There is no run to stop.")
             return
 
@@ -120,7 +120,7 @@ class ServerPanel(Panel):
 
     def _log(self) -> None:
         run = self.run.value
-        if run is None:
+        if not run:
             self.status.say("There is no run whose log could be shown.")
             return
         self.work(
@@ -151,14 +151,14 @@ class ServerPanel(Panel):
         self.servers.value = markup.table(self.model.server_rows(), caption="Servers")
         chosen, labels = self.run.value, run_labels(self.model.listed())
         self.run.options = labels
-        if chosen is not None:
+        if chosen:
             self._choose(chosen)
 
 
 def stage_bar(model: ServerModel) -> str:
     """How far a start is: a bar, and every stage with its state in words."""
     at = STAGES.index(model.stage) if model.stage else 0
-    signs = {"past": "✓", "to come": "·"}
+    signs = {"passed": "✓", "answers": "✓", "to come": "·"}
     words = " → ".join(f"{signs.get(state, '▸')} {stage} ({state})" for stage, state in model.stages())
     ends = f'max="{len(STAGES) - 1}" value="{at}" aria-label="start of the server"'
     return f'<div style="{markup.TEXT}"><progress {ends} style="width:14em"></progress> {escape(words)}</div>'

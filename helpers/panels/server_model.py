@@ -180,12 +180,12 @@ class ServerModel:
         return rows
 
     def stages(self) -> list[tuple[str, str]]:
-        """Each stage with what has become of it: past (done, or skipped), now (and how far), or to come."""
+        """Each stage with what has become of it: passed (done, or skipped), now (and how far), or to come."""
         at = STAGES.index(self.stage) if self.stage else -1
         said = []
         for number, stage in enumerate(STAGES):
             if number < at or self.stage == "ready":
-                said.append((str(stage), "past"))
+                said.append((str(stage), "answers" if stage == "ready" else "passed"))
             else:
                 said.append((str(stage), f"now {self.stage_detail}".rstrip() if number == at else "to come"))
         return said
@@ -257,4 +257,6 @@ def gib(mib: int | None) -> str:
 
 def run_labels(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """What a list shows for each run, and its id."""
+    if not runs:
+        return [("none yet", "")]
     return [(f"{run.id}, {'answers' if run.answers else run.state}, port {run.port}", run.id) for run in runs]

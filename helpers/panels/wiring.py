@@ -51,7 +51,7 @@ class WiringPanel(Panel):
                 row([self.served, self.trained]),
                 self.words,
                 self.pair_chart.widget,
-                self.ladder_of,
+                row([self.ladder_of]),
                 self.ladder_chart.widget,
             ],
         )
