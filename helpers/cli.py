@@ -13,7 +13,19 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import archaeology, boundaries, box, facts, lab, preflight, replay, serving, source, wiring
+from helpers.commands import (
+    archaeology,
+    boundaries,
+    box,
+    export,
+    facts,
+    lab,
+    preflight,
+    replay,
+    serving,
+    source,
+    wiring,
+)
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 from helpers.interrupts import exit_status, interruptible
@@ -57,6 +69,7 @@ for command in (
     wiring.diagnose,
     wiring.inspect,
     replay.replay,
+    export.export,
 ):
     app.command(no_args_is_help=True)(command)
 

@@ -151,7 +151,7 @@ class NotebookPage:
         """Until a cell is the one that runs."""
         self.cell(number).locator(".jp-InputPrompt", has_text="[*]").wait_for(timeout=timeout * 1000)
 
-    def wait_idle(self, *, timeout: float = 180) -> None:
+    def wait_idle(self, *, timeout: float = 400) -> None:
         """Until no cell waits or runs, and the kernel says that it is idle."""
         self.page.wait_for_function(
             """() => {
@@ -182,7 +182,7 @@ class NotebookPage:
         return path
 
 
-def open_notebook(page: Page, lab: JupyterLab, name: str, *, timeout: float = 90) -> NotebookPage:
+def open_notebook(page: Page, lab: JupyterLab, name: str, *, timeout: float = 180) -> NotebookPage:
     """Opens a notebook of the server's folder and waits until its kernel is there."""
     page.goto(f"{lab.url}lab/tree/{name}?token={lab.token}&reset")
     page.wait_for_function(

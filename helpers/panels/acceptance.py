@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from helpers.panels import markup
 from helpers.panels.acceptance_model import LIMIT, AcceptanceModel
 from helpers.panels.chart import Chart
-from helpers.panels.panel import Panel, checkbox, dropdown, row
+from helpers.panels.panel import Panel, checkbox, dropdown, field, row
 from helpers.panels.static import Static
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ class AcceptancePanel(Panel):
         self.model = model
         self.baseline = dropdown("Baseline", list(model.all), tooltip="What the deltas are against")
         self.differences = checkbox("Differences only", "Leaves out the rows that are the same everywhere")
-        self.search = widgets.Text(
-            description="Search", tooltip="Only rows with these letters", layout={"width": "220px"}
-        )
+        self.search = field("Search", "Only rows with these letters")
         self.shown = {name: checkbox(name, f"Show the configuration {name}", value=True) for name in model.all}
         self.table, self.paired = widgets.HTML(), widgets.HTML()
         self.curves, self.rates = Chart(), Chart()

@@ -118,22 +118,49 @@ def button(label: str, tooltip: str, action: Callable[[], Any], *, disabled: boo
     """A button; ``tooltip`` is what a screen reader adds to its label."""
     made = widgets.Button(description=label, tooltip=tooltip, disabled=disabled, layout={"width": "auto"})
     made.on_click(lambda _: action())
-    return made
+    return heard_while_busy(made)
+
+
+def heard_while_busy(control: Any) -> Any:
+    """Let a control be heard while a cell runs, and return it; all of a panel, so that their order is kept.
+
+    JupyterLab sends what widgets say to a subshell, a thread of the kernel beside the cells, and ipykernel passes it
+    back to where the widget was made: the queue of the cells, in which a click on Cancel would wait for a long cell.
+    Where there are no subshells nothing changes.
+    """
+    if hasattr(control.comm, "_reply_subshell_for"):
+        control.comm._reply_subshell_for = lambda _, default: default
+    return control
 
 
 def checkbox(label: str, tooltip: str, *, value: bool = False) -> widgets.Checkbox:
-    return widgets.Checkbox(value=value, description=label, tooltip=tooltip, indent=False, layout={"width": "auto"})
+    made = widgets.Checkbox(value=value, description=label, tooltip=tooltip, indent=False, layout={"width": "auto"})
+    return heard_while_busy(made)
+
+
+def field(label: str, tooltip: str, *, placeholder: str = "", live: bool = True) -> widgets.Text:
+    """A line to type in; its label is the control's name. Without ``live`` it counts when Enter is pressed."""
+    made = widgets.Text(
+        description=label,
+        tooltip=tooltip,
+        placeholder=placeholder,
+        continuous_update=live,
+        style={"description_width": "initial"},
+        layout={"width": "420px"},
+    )
+    return heard_while_busy(made)
 
 
 def dropdown(label: str, options: Sequence[Any], *, width: str = "auto", tooltip: str = "") -> widgets.Dropdown:
     """A list to choose from; its label is the control's name."""
-    return widgets.Dropdown(
+    made = widgets.Dropdown(
         description=label,
         options=list(options),
         tooltip=tooltip or label,
         layout={"width": width},
         style={"description_width": "initial"},
     )
+    return heard_while_busy(made)
 
 
 def row(children: Sequence[widgets.Widget]) -> widgets.HBox:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from helpers.panels import markup
-from helpers.panels.panel import Panel, button, dropdown, row
+from helpers.panels.panel import Panel, button, dropdown, field, row
 from helpers.panels.patches_model import PatchesModel
 from helpers.panels.static import Static
 from helpers.panels.worker import Token
@@ -33,12 +33,11 @@ class PatchesPanel(Panel):
         self.apply = button("Apply", "Puts the patch into the box's SGLang", self._apply)
         self.revert = button("Revert", "Takes the patch out again", self._revert)
         self.refresh = button("Refresh", "Looks at every patch again", self.look)
-        self.own = widgets.Text(
-            description="A file of your own",
-            tooltip="The path of a unified diff on this machine; Enter adds it to the list",
+        self.own = field(
+            "A file of your own",
+            "The path of a unified diff on this machine; Enter adds it to the list",
             placeholder="path of a unified diff, then Enter",
-            continuous_update=False,
-            style={"description_width": "initial"},
+            live=False,
         )
         self.own.observe(self._added, "value")
         self.patch.observe(self._chosen, "value")

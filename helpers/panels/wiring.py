@@ -10,7 +10,7 @@ import ipywidgets as widgets
 
 from helpers.panels import markup
 from helpers.panels.chart import Chart
-from helpers.panels.panel import Panel, dropdown, row
+from helpers.panels.panel import Panel, dropdown, heard_while_busy, row
 from helpers.panels.static import Static
 from helpers.panels.wiring_model import NO_FEED, Read, WiringModel
 from helpers.panels.worker import Token
@@ -120,6 +120,7 @@ class WiringPanel(Panel):
                 )
                 cell.add_class("workbook-cell")
                 cell.on_click(partial(self._clicked, i, j))
+                heard_while_busy(cell)
                 self.cells[i, j] = cell
                 cells.append(cell)
             lines.append(cells)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from jupyter_page import JupyterLab, NotebookPage, chromium, jupyter_lab, open_notebook, write_notebook
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+
+expect.set_options(timeout=60_000)  # ms: beside other work a figure's script alone takes seconds
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def jupyter(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield lab
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def opened(browser: Browser, jupyter: JupyterLab) -> Iterator[Callable[..., NotebookPage]]:
     """Opens a notebook made of the given cells, or one that lies in the server's folder."""
     contexts = []

@@ -9,7 +9,7 @@ import pytest
 from jupyter_page import NotebookPage
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 LONG = 120_000  # ms
 PATCHED = "home/sglang/python/sglang/srt/models/deepseek_v2.py"
 

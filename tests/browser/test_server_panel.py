@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from helpers.box import connect
 from helpers.serving import find_runs
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 LONG = 180_000  # ms: a start beside other work
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import streams
-from jupyter_page import NotebookPage
-from playwright.sync_api import expect
+from jupyter_page import ARTEFACTS, JupyterLab, NotebookPage
+from playwright.sync_api import Browser, expect
 
-pytestmark = pytest.mark.timeout(600)
+from helpers.export import export_notebook
+
+pytestmark = pytest.mark.timeout(1200)
 
 
-@pytest.fixture
-def wiring(opened: Callable[..., NotebookPage], tmp_path: Path) -> NotebookPage:
+@pytest.fixture(scope="module")
+def wiring(opened: Callable[..., NotebookPage], tmp_path_factory: pytest.TempPathFactory) -> NotebookPage:
     """A notebook with the panel of a miswired capture, run to its end."""
-    texts = streams.texts()
-    capture = streams.served(texts, (0, 2, 5)).write(tmp_path / "capture")
-    dump = streams.write_dump(tmp_path / "dump", texts)
+    texts, folder = streams.texts(), tmp_path_factory.mktemp("sides")
+    capture = streams.served(texts, (0, 2, 5)).write(folder / "capture")
+    dump = streams.write_dump(folder / "dump", texts)
     notebook = opened(
         "wiring.ipynb",
         [
@@ -29,6 +30,8 @@ def wiring(opened: Callable[..., NotebookPage], tmp_path: Path) -> NotebookPage:
             f"capture, dump = read_capture({str(capture)!r}), read_dump({str(dump)!r})",
             "panel = wiring_panel(capture, dump, diagnose(capture, dump))\npanel",
             "panel.static()",
+            "import plotly.graph_objects as go\ngo.Figure(go.Scatter(y=[1, 3, 2]))",
+            "import ipywidgets\nipywidgets.IntSlider()",
         ],
     )
     notebook.run_all()
@@ -74,3 +77,34 @@ def test_a_click_on_a_cell_of_the_matrix_changes_the_figure(wiring: NotebookPage
     expect(static).to_contain_text("slot-embedding")
     wiring.screenshot("wiring-static", static)
     assert wiring.errors == []
+
+
+def test_the_exported_page_shows_every_figure_with_the_network_off(
+    wiring: NotebookPage, jupyter: JupyterLab, browser: Browser
+) -> None:
+    wiring.save()
+    done = export_notebook(jupyter.folder / "wiring.ipynb")
+    assert done.figures == 3 + 3 + 1  # beside the live panel, of its static twin, and a plain figure
+    assert done.external == ()
+    assert done.path.stat().st_size < 8_000_000
+    context = browser.new_context(offline=True, viewport={"width": 1100, "height": 900})
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(done.path.as_uri())
+    figures = page.locator(".plotly-graph-div .main-svg:first-child")
+    expect(figures).to_have_count(done.figures)
+    for figure in figures.all():
+        box = figure.bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) > 300
+    expect(page.get_by_role("table").first).to_contain_text("trained slot 0")
+    expect(page.locator("body")).to_contain_text("an interactive part, shown only by a running notebook")
+    ARTEFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=str(ARTEFACTS / "exported.png"), full_page=True)
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    context.close()
