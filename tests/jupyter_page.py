@@ -113,10 +113,27 @@ def write_notebook(path: Path, cells: Sequence[str]) -> Path:
 class NotebookPage:
     """A notebook that is open in JupyterLab. Made by `open_notebook`."""
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    def __init__(self, page: Page, name: str) -> None:
+        self.page, self.name = page, name
         self.errors: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def wait_open(self, *, timeout: float = 180) -> None:
+        """Until the notebook is there and its kernel is idle."""
+        self.page.wait_for_function(
+            """name => {
+              const panel = window.jupyterapp?.shell?.currentWidget;
+              return panel?.context?.path === name && panel.sessionContext?.session?.kernel?.status === "idle";
+            }""",
+            arg=self.name,
+            timeout=timeout * 1000,
+        )
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+
+    def reload(self) -> None:
+        """The page anew; the kernel goes on."""
+        self.page.reload()
+        self.wait_open()
 
     def command(self, name: str) -> None:
         """Runs one of JupyterLab's commands, without waiting for its end."""
@@ -168,6 +185,20 @@ class NotebookPage:
         found = self.output(number).locator("[data-mime-type='application/vnd.jupyter.stderr'], .jp-OutputArea-error")
         return "\n".join(found.all_inner_texts())
 
+    def unnamed(self, part: Locator) -> list[str]:
+        """Controls of a part of the page that a keyboard cannot reach, or that have no name for a screen reader."""
+        found: list[str] = part.evaluate(
+            """part => [...part.querySelectorAll("button, select, input, textarea, summary, [role=button]")]
+              .filter((c) => !c.closest(".js-plotly-plot"))
+              .filter((c) => {
+                const labels = [...(c.labels || [])].map((l) => l.textContent).join("") + (c.textContent || "");
+                const named = (c.getAttribute("aria-label") || labels || c.title || "").trim();
+                return !named || (c.tabIndex < 0 && !c.disabled);
+              })
+              .map((c) => c.outerHTML.slice(0, 200))"""
+        )
+        return found
+
     def screenshot(self, name: str, part: Locator | None = None) -> Path:
         """Kept under test-artefacts/ for people to look at; the window grows so that all of ``part`` is in it."""
         ARTEFACTS.mkdir(exist_ok=True)
@@ -184,14 +215,7 @@ class NotebookPage:
 
 def open_notebook(page: Page, lab: JupyterLab, name: str, *, timeout: float = 180) -> NotebookPage:
     """Opens a notebook of the server's folder and waits until its kernel is there."""
+    notebook = NotebookPage(page, name)
     page.goto(f"{lab.url}lab/tree/{name}?token={lab.token}&reset")
-    page.wait_for_function(
-        """name => {
-          const panel = window.jupyterapp?.shell?.currentWidget;
-          return panel?.context?.path === name && panel.sessionContext?.session?.kernel?.status === "idle";
-        }""",
-        arg=name,
-        timeout=timeout * 1000,
-    )
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    return NotebookPage(page)
+    notebook.wait_open(timeout=timeout)
+    return notebook

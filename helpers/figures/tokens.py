@@ -99,7 +99,9 @@ def layer_tokens(
             hovertemplate=words + "<extra></extra>",
             showlegend=False,
         )
-        figure.add_annotation(x=order, y=boundary, text=words, ax=40, ay=-30, bgcolor="#fff", bordercolor="#555")
+        left = order < len(table.columns) / 2  # so that the words stay inside
+        arrow = {"ax": 40 if left else -40, "ay": -30, "xanchor": "left" if left else "right"}
+        figure.add_annotation(x=order, y=boundary, text=words, bgcolor="#fff", bordercolor="#555", **arrow)
     figure.update_xaxes(range=[-0.5, len(table.columns) - 0.5])
     figure.update_yaxes(dtick=1 if len(table.index) <= 20 else None)
     return dress(

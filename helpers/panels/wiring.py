@@ -87,6 +87,7 @@ class WiringPanel(Panel):
                 self.served.options = list(range(compared.served_slots))
                 self.trained.options = list(range(compared.trained_slots))
             self.ladder_of.options = list(self.model.ladder_choices)
+            self.ladder_of.value = self.model.ladder_of or None
         finally:
             self._filling = False
         self._draw_matrix()

@@ -79,7 +79,8 @@ class WiringModel:
         diagonal = [float(matrix[i, i]) for i in range(min(matrix.shape))]
         worst = min(range(len(diagonal)), key=lambda i: diagonal[i]) if diagonal else 0
         self.pair = (worst, worst)
-        self.ladder_of = next(iter(self.ladder_choices), "")
+        choices = self.ladder_choices
+        self.ladder_of = f"served slot {worst}" if f"served slot {worst}" in choices else next(iter(choices), "")
 
     @property
     def matrix(self) -> list[list[float]]:
