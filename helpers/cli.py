@@ -19,6 +19,7 @@ from helpers.commands import (
     boundaries,
     box,
     counters,
+    export,
     facts,
     lab,
     ledger,
@@ -77,6 +78,7 @@ for command in (
     bench.bench,
     sweep.sweep,
     ledger.report,
+    export.export,
 ):
     app.command(no_args_is_help=True)(command)
 
