@@ -6,7 +6,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from torch import nn
@@ -23,19 +23,21 @@ from remote.taps import Hook, make_hook
 
 LAYERS, PASSES = 10, 2000
 
+NAMES = ("hook_disarmed_overhead",)
 
-def rows() -> Iterator[Row]:
+
+def rows(names: Sequence[str] = NAMES) -> Iterator[Row]:
     """The hook's own time over a round's of the real engine: one pass that verifies, and the passes that draft."""
     profile = load_profiles()["right"]
     assert profile.speculation is not None
     steps = profile.speculation.num_steps
-    verify, draft = pass_time(names(target=True)), pass_time(names(target=False))
+    verify, draft = pass_time(hooked(target=True)), pass_time(hooked(target=False))
     hook = verify + steps * draft
     rounds, seconds = served()
     forward = statistics.median(seconds)
     detail = (
-        f"disarmed: {1e6 * verify:.0f} us for the {len(names(target=True))} hooks of a target pass and "
-        f"{1e6 * draft:.0f} us for the {len(names(target=False))} of a draft pass (medians of {PASSES}), so "
+        f"disarmed: {1e6 * verify:.0f} us for the {len(hooked(target=True))} hooks of a target pass and "
+        f"{1e6 * draft:.0f} us for the {len(hooked(target=False))} of a draft pass (medians of {PASSES}), so "
         f"{1e6 * hook:.0f} us a round with {steps} draft passes; a round of the lab's SGLang 0.5.9 with the hooks in "
         f"place takes {1e3 * forward:.1f} ms (median over {len(seconds)} requests of {1e3 * min(seconds):.1f} to "
         f"{1e3 * max(seconds):.1f}, {rounds} rounds)"
@@ -43,18 +45,18 @@ def rows() -> Iterator[Row]:
     yield Row("hook_disarmed_overhead", hook / forward, "of the forward's time", detail)
 
 
-def names(*, target: bool) -> list[str]:
+def hooked(*, target: bool) -> list[str]:
     """The modules that a capture profile hooks in one of the two runners, the root last."""
     (spec,) = hook_specs(LAYERS, "/none", drafter="drafter")
     mine = [name for name in spec["target_modules"] if name.startswith("model") == target]
     return sorted(mine, key=lambda name: "." not in name)
 
 
-def pass_time(hooked: list[str]) -> float:
+def pass_time(modules_of: list[str]) -> float:
     """Seconds that the hook takes in one forward pass, called for each module as the engine calls it."""
     with tempfile.TemporaryDirectory(prefix="wb-bench-") as folder:
         hook: Hook = make_hook({"arm": str(Path(folder) / "arm.json")})
-        modules = [nn.Identity() for _ in hooked]
+        modules = [nn.Identity() for _ in modules_of]
         modules[-1].embed_tokens = nn.Identity()  # what tells the root
         taken = []
         for _ in range(PASSES):

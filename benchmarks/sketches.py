@@ -6,7 +6,7 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -22,8 +22,10 @@ from helpers.wiring.near import open_on
 
 TOKENS, HIDDEN, LAYERS, TAPS = 4096, 1024, 10, (2, 5, 9)
 
+NAMES = ("sketch_bytes_share",)
 
-def rows() -> Iterator[Row]:
+
+def rows(names: Sequence[str] = NAMES) -> Iterator[Row]:
     """The larger share of two captures: every slot a tap, and one slot in doubt, for which whole rows come too."""
     with tempfile.TemporaryDirectory(prefix="wb-bench-") as name, running(Path(name)) as server:
         dump, shares, said = write_dump(Path(name) / "dump"), [], []
