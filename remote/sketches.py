@@ -11,8 +11,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import os
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ def open_capture(request: dict[str, Any], near: Any) -> dict[str, Any]:
     """``{"path": folder}`` -> capture.json as it stands; each file's size, sha256, header, hashes of its keys."""
     folder = Path(request["path"])
     files: dict[str, Any] = {}
+    whole: list[str] = []
     if not (folder / "capture.json").is_file():
         return {"path": str(folder), "info": None, "files": files}
     text = (folder / "capture.json").read_text(errors="replace")
@@ -44,14 +47,23 @@ def open_capture(request: dict[str, Any], near: Any) -> dict[str, Any]:
         if size != item.get("bytes"):
             files[name] = {"bytes": size}
             continue
-        start, header = near.read_header(path)
+        whole.append(name)
+        try:
+            start, header = near.read_header(path)
+        except near.Refused as error:
+            files[name] = {"bytes": size, "broken": str(error)}
+            continue
         keys = {}
         for key in KEYS:
             if key in header:
                 first, last = header[key]["data_offsets"]
                 keys[key] = near.hash_range(path, start + first, last - first)
         files[name] = {"bytes": size, "start": start, "header": header, "keys": keys}
-        files[name]["sha256"] = near.hash_range(path) if request.get("verify", True) else None
+    if request.get("verify", True):
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+            digests = list(pool.map(near.hash_range, [folder / name for name in whole]))
+        for number, name in enumerate(whole):
+            files[name]["sha256"] = digests[number]
     return {"path": str(folder), "info": text, "files": files}
 
 

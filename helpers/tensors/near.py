@@ -128,6 +128,8 @@ def open_near(asked: Asked, path: str, *, verify: bool = True) -> NearCapture:
 
 def open_rank(asked: Asked, folder: Path, info: Info, file: File, told: dict[str, Any]) -> NearRank:
     path = folder / file.name
+    if "broken" in told:
+        raise foreign(path, told["broken"])
     try:
         entries = {name: entry_of(item, told["start"]) for name, item in told["header"].items()}
     except (ValueError, KeyError, TypeError) as error:

@@ -53,6 +53,8 @@ def test_what_is_wrong_with_it_is_told_as_of_a_capture_here(box: Box, capture: P
     assert code(capture.parent / "none") == "WB-CAPTURE-MISSING"
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     assert code(capture) == "WB-CAPTURE-TAMPERED"
+    file.write_bytes(b"x" + whole[1:])
+    assert code(capture) == "WB-CAPTURE-TAMPERED"
     file.write_bytes(whole[:-1])
     assert code(capture) == "WB-CAPTURE-TRUNCATED"
     file.unlink()
