@@ -28,8 +28,8 @@ CONTINUED = (
     "measured one ({c:.1%}); `bounds` are without this assumption"
 )
 SAME_TEXT = (
-    "the survival measured with num_steps {m} holds for fewer steps too: a chain's drafts do not look ahead, though verify "
-    "steps begin elsewhere in the text (3% of the accept length in the lab)"
+    "the survival measured with num_steps {m} holds for fewer steps too: a chain's drafts do not look ahead, though "
+    "verify steps begin elsewhere in the text (3% of the accept length in the lab)"
 )
 
 
