@@ -18,6 +18,7 @@ from helpers.commands import (
     boundaries,
     box,
     facts,
+    investigate,
     lab,
     ledger,
     preflight,
@@ -71,6 +72,7 @@ for command in (
     wiring.inspect,
     replay.replay,
     ledger.report,
+    investigate.investigate,
 ):
     app.command(no_args_is_help=True)(command)
 

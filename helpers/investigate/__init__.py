@@ -1,4 +1,4 @@
-"""The whole chain unattended: facts, preflight, capture by replay of a dump's tokens, diagnosis, fixes replayed, report.
+"""The whole chain unattended: facts, preflight, capture of a dump's tokens, diagnosis, replay of the fix, report.
 
 >>> from helpers.investigate import investigate                       # doctest: +SKIP
 >>> investigate(box, "miswired", train=Path("data/lab/dump")).diagnosis.verdict       # doctest: +SKIP

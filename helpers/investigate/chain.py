@@ -73,13 +73,15 @@ def investigate(
     Raises:
         What the steps raise; what was found before stays in the ledger.
     """
+    from helpers.commands.wiring import convention_of, slots_of
     from helpers.serving.overview import overview
     from helpers.tensors.capture import read_capture
     from helpers.tensors.dumps import read_dump
+    from helpers.wiring.diagnosis import diagnose
 
-    dump = read_dump(train, format=format)
     found = _living(box, run)
     profile = found.profile if found else _profile(run, profiles)
+    dump = read_dump(train, format=format, slots=len(profile.aux_layer_ids) if profile.aux_layer_ids else None)
     ledger = open_ledger(name or f"investigate-{profile.name}", title=f"What is the drafter of {profile.name} fed?")
     hypotheses = state_suspects(ledger)
     ledger.evidence(overview(box, progress=progress), title=f"facts of {box.name}")
@@ -89,13 +91,15 @@ def investigate(
         out = ledger.folder / "captures" / f"{server.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
         folder = _capture(box, server, prompts(dump, profile, samples, max_new_tokens), max_new_tokens, out, progress)
     captured = read_capture(folder, verify=True)
-    diagnosis = _diagnose(captured, train, format, draft, target)
+    dump = read_dump(train, format=format, slots=slots_of(captured, draft))
+    convention = convention_of(captured.info)
+    diagnosis = diagnose(captured, dump, convention=convention, draft=draft, target=target)
     ledger.evidence(captured, title=f"capture of {profile.name}", on=list(hypotheses.values()), of=server)
     ledger.evidence(
         diagnosis, title="diagnosis", on=hypotheses["ids"], supports=_bearing(diagnosis), of=[captured, dump]
     )
-    weigh(ledger, diagnosis, of=captured)
     draw(ledger, captured, dump)
+    weigh(ledger, diagnosis, of=captured)
     if draft is not None and target is not None:
         replay_fix(ledger, captured, diagnosis, draft, target, progress=progress)
     else:
@@ -177,22 +181,14 @@ def _preflight(ledger: Ledger, box: Box, profile: Profile, draft: Path | None, t
     from helpers.serving.preflight import examine, gathered_there
 
     with gathered_there(profile, box, target=target, draft=draft) as facts:
-        ledger.evidence(examine(facts), title=f"preflight of {profile.name}", of=profile)
+        command = f"workbook preflight {box.name} --name {profile.name}"
+        ledger.evidence(examine(facts), title=f"preflight of {profile.name}", of=profile, command=command)
 
 
 def _capture(box: Box, run: Run, texts: Sequence[Prompt], max_new_tokens: int, out: Path, progress: bool) -> Path:
     from helpers.serving.capture import capture
 
     return capture(box, run, texts, max_new_tokens=max_new_tokens, out=out, progress=progress)
-
-
-def _diagnose(captured: Capture, train: Path, format: str | None, draft: Path | None, target: Path | None) -> Diagnosis:
-    from helpers.commands.wiring import convention_of, slots_of
-    from helpers.tensors.dumps import read_dump
-    from helpers.wiring.diagnosis import diagnose
-
-    dump = read_dump(train, format=format, slots=slots_of(captured, draft))
-    return diagnose(captured, dump, convention=convention_of(captured.info), draft=draft, target=target)
 
 
 def _bearing(diagnosis: Diagnosis) -> bool | None:

@@ -1,4 +1,4 @@
-"""What can make a drafter see other features than training did: each a hypothesis, with the findings that would show it.
+"""What can make a drafter see other features than training did: hypotheses, with the findings that would show each.
 
 Notebooks and the command state them alike, so that several may write to one ledger.
 """
@@ -100,9 +100,10 @@ def weigh(
     for suspect, h in zip(suspects, state_suspects(ledger, suspects).values(), strict=True):
         found = [finding for finding in errors if finding.code in suspect.codes]
         said = "; ".join(dict.fromkeys(finding.summary for finding in found))
-        ranks = diagnosis.ranks.ranks
-        on_ranks = f" on {ranks} rank{'s' if ranks > 1 else ''}" if suspect.key in ("tp-shard", "a2a-gather") else ""
-        absent = f"none of {', '.join(suspect.codes)} was found{on_ranks}"
+        absent = f"none of {', '.join(suspect.codes)} was found"
+        if suspect.key in ("tp-shard", "a2a-gather"):
+            ranks = diagnosis.ranks.ranks
+            absent += f" on {ranks} ranks" if ranks > 1 else ": this run has one rank, so nothing of it is spread"
         values = {
             "summary": said or absent,
             "codes": [finding.code for finding in found],
