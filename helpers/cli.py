@@ -15,8 +15,11 @@ from typer.exceptions import TyperException
 from helpers import __version__
 from helpers.commands import (
     archaeology,
+    bench,
     boundaries,
     box,
+    counters,
+    export,
     facts,
     investigate,
     lab,
@@ -25,6 +28,7 @@ from helpers.commands import (
     replay,
     serving,
     source,
+    sweep,
     wiring,
 )
 from helpers.commands.output import emit_error
@@ -71,8 +75,12 @@ for command in (
     wiring.diagnose,
     wiring.inspect,
     replay.replay,
+    counters.counters,
+    bench.bench,
+    sweep.sweep,
     ledger.report,
     investigate.investigate,
+    export.export,
 ):
     app.command(no_args_is_help=True)(command)
 

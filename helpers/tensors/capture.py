@@ -73,6 +73,8 @@ class Info(BaseModel):
     tp_size: int = Field(gt=0)
     aux_layer_ids: list[int] | None = None
     launch: dict[str, Any] = Field(default_factory=dict)
+    # What the same profile would have launched otherwise, had it not been to capture.
+    without_capture: dict[str, Any] = Field(default_factory=dict)
     requests: list[Request]
     files: list[File]
 
