@@ -62,7 +62,7 @@ class Engine(BaseModel):
 
 
 class Info(BaseModel):
-    """capture.json. Unknown keys are ignored."""
+    """capture.json. Unknown keys are ignored; ``profile``, ``patches`` and ``sampling`` are what the workbook adds."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -73,6 +73,9 @@ class Info(BaseModel):
     tp_size: int = Field(gt=0)
     aux_layer_ids: list[int] | None = None
     launch: dict[str, Any] = Field(default_factory=dict)
+    profile: str | None = None
+    patches: list[str] = Field(default_factory=list)
+    sampling: dict[str, Any] = Field(default_factory=dict)
     requests: list[Request]
     files: list[File]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from helpers.box import Box
-from helpers.commands.facts_text import describe
+from helpers.serving.overview_text import describe
 from helpers.serving import Profile, launch
 from helpers.serving.overview import overview
 from helpers.source.served import Engine
