@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import streams
 
+from helpers.acceptance import Prompt
 from helpers.serving import Profile, get_profile
-from helpers.serving.asking import Prompt
 from helpers.serving.captured import is_of, newest_first
 
 PROFILE = get_profile("right")
