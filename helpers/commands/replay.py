@@ -111,7 +111,7 @@ def numbers(option: str, text: str | None) -> list[int] | None:
 
 def ids_for(info: Info, taps: list[int]) -> list[int] | None:
     """The captured engine's ids for a wiring; None where its rule is not known or no ids tap this."""
-    from helpers.commands.wiring import convention_of
+    from helpers.wiring.boundaries import convention_of
 
     convention = convention_of(info)
     return None if convention is None else convention.ids(taps, info.model.num_layers)
