@@ -66,7 +66,7 @@ def health_rows(health: Health) -> pd.DataFrame:
 
 
 def replay_rows(replays: dict[str, Replay]) -> pd.DataFrame:
-    """Replays by name: columns ``wiring``, ``boundaries``, ``accept_rate``, ``low``, ``high``, ``accept_length``, ``n``.
+    """Replays by name: ``wiring``, ``boundaries``, ``accept_rate``, ``low``, ``high``, ``accept_length`` and ``n``.
 
     ``n`` is the number of verify steps, low and high the 95% interval of the accept rate.
     """
