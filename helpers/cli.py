@@ -13,7 +13,21 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import archaeology, boundaries, box, facts, lab, preflight, replay, serving, source, wiring
+from helpers.commands import (
+    archaeology,
+    bench,
+    boundaries,
+    box,
+    counters,
+    facts,
+    lab,
+    preflight,
+    replay,
+    serving,
+    source,
+    sweep,
+    wiring,
+)
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 from helpers.interrupts import exit_status, interruptible
@@ -57,6 +71,9 @@ for command in (
     wiring.diagnose,
     wiring.inspect,
     replay.replay,
+    counters.counters,
+    bench.bench,
+    sweep.sweep,
 ):
     app.command(no_args_is_help=True)(command)
 

@@ -9,7 +9,7 @@ survival[i]      S(i + 1): share of verify steps in which at least i + 1 drafts 
 ===============  ==================================================================================
 
 Footgun: SGLang's own ``spec_accept_length`` is completion tokens / verify steps. The first token comes from the prefill
-and the last step may be cut, so it differs from L in short answers; it is never read here.
+and the last step may be cut, so it differs from L in short answers; it is checked here, and never used as L.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.errors import UsageError, WrongResult
+
+#: Names of one figure: SGLang 0.5.9 (and 0.5.10) first, then 0.5.23.
+CORRECT = ("spec_accept_token_num", "spec_num_correct_drafts")
+PROPOSED = ("spec_draft_token_num", "spec_num_proposed_drafts")
+HISTOGRAM = ("spec_accept_histogram", "spec_correct_drafts_histogram")
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Acceptance:
 def from_meta_info(meta: Mapping[str, Any]) -> RequestCounters | None:
     """Reads the counters in a /generate answer's ``meta_info``; None when the request was served without speculation.
 
-    Source: SGLang 0.5.9, managers/tokenizer_manager.py, ``_calculate_spec_decoding_metrics``.
+    Source: SGLang 0.5.9 and 0.5.23, managers/tokenizer_manager.py, ``_calculate_spec_decoding_metrics``.
 
     Raises:
         WrongResult: ``WB-COUNTERS-CONTRADICT`` when the server's figures contradict each other.
@@ -67,36 +72,75 @@ def from_meta_info(meta: Mapping[str, Any]) -> RequestCounters | None:
     >>> from_meta_info({"spec_verify_ct": 3, "spec_accept_token_num": 4, "spec_draft_token_num": 9,
     ...                 "spec_accept_histogram": [1, 0, 2]})
     RequestCounters(histogram=(1, 0, 2), proposed=9)
+    >>> from_meta_info({"spec_verify_ct": 3, "spec_num_correct_drafts": 4, "spec_num_proposed_drafts": 9,
+    ...                 "spec_correct_drafts_histogram": [1, 0, 2]})
+    RequestCounters(histogram=(1, 0, 2), proposed=9)
     """
     if not meta.get("spec_verify_ct"):
         return None
     verify = int(meta["spec_verify_ct"])
-    histogram = meta.get("spec_accept_histogram")
-    if not histogram or "spec_draft_token_num" not in meta:
+    histogram, proposed = figure(meta, HISTOGRAM), figure(meta, PROPOSED)
+    if not histogram or proposed is None:
         raise UsageError(
             "WB-COUNTERS-UNREADABLE",
             f"meta_info has spec_verify_ct={verify} but its spec fields are {sorted(k for k in meta if 'spec' in k)}",
-            expected="spec_accept_histogram and spec_draft_token_num, as SGLang 0.5.9 sends them",
+            expected="spec_accept_histogram and spec_draft_token_num (SGLang 0.5.9), or "
+            "spec_correct_drafts_histogram and spec_num_proposed_drafts (0.5.23)",
             next="check the engine's version: workbook facts BOX",
         )
-    counters = RequestCounters(tuple(int(n) for n in histogram), int(meta["spec_draft_token_num"]))
-    _hold("sum(histogram) = verify steps", counters.verify_steps, verify)
-    if "spec_accept_token_num" in meta:
-        _hold("sum(i * histogram[i]) = correct drafts", counters.correct, int(meta["spec_accept_token_num"]))
-    _hold("proposed drafts are a whole number per verify step", counters.proposed % verify, 0)
+    counters = RequestCounters(tuple(int(n) for n in histogram), int(proposed))
+    hold("sum(histogram) = verify steps", counters.verify_steps, verify)
+    correct = figure(meta, CORRECT)
+    if correct is not None:
+        hold("sum(i * histogram[i]) = correct drafts", counters.correct, int(correct))
+    hold("proposed drafts are a whole number per verify step", counters.proposed % verify, 0)
     if len(counters.histogram) - 1 > counters.proposed // verify:
-        _hold("no step accepts more drafts than proposed", len(counters.histogram) - 1, counters.proposed // verify)
+        hold("no step accepts more drafts than proposed", len(counters.histogram) - 1, counters.proposed // verify)
     return counters
 
 
-def _hold(identity: str, met: int, expected: int) -> None:
-    if met != expected:
-        raise WrongResult(
-            "WB-COUNTERS-CONTRADICT",
-            f"the server's figures contradict each other: {identity} gives {met} against {expected}",
-            expected=identity,
-            next="keep the answer as evidence; do not use its rates",
-        )
+def check_ratios(meta: Mapping[str, Any]) -> None:
+    """Holds the rates in ``meta_info`` against its counts; both versions compute them alike.
+
+    Raises:
+        WrongResult: ``WB-COUNTERS-CONTRADICT`` naming the identity.
+    """
+    verify = meta.get("spec_verify_ct")
+    correct, proposed = figure(meta, CORRECT), figure(meta, PROPOSED)
+    rate, length = meta.get("spec_accept_rate"), meta.get("spec_accept_length")
+    if rate is not None and proposed and correct is not None:
+        hold("spec_accept_rate = correct / proposed drafts", float(rate), correct / proposed)
+    if length is not None and verify and meta.get("completion_tokens"):
+        ours = meta["completion_tokens"] / verify
+        hold("spec_accept_length = completion tokens / verify steps", float(length), ours)
+
+
+def figure(meta: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    """One figure under whichever of its names it has; None when it has none.
+
+    Raises:
+        WrongResult: ``WB-COUNTERS-CONTRADICT`` when two names hold different values.
+    """
+    met = [(name, meta[name]) for name in names if meta.get(name) is not None]
+    for name, value in met[1:]:
+        if value != met[0][1]:
+            raise contradiction(f"{name} = {met[0][0]}", str(value), str(met[0][1]))
+    return met[0][1] if met else None
+
+
+def hold(identity: str, met: float, expected: float) -> None:
+    """Refuses figures for which an identity does not hold (to one part in a million)."""
+    if abs(met - expected) > 1e-6 * max(1.0, abs(expected)):
+        raise contradiction(identity, f"{met:g}", f"{expected:g}")
+
+
+def contradiction(identity: str, met: str, expected: str) -> WrongResult:
+    return WrongResult(
+        "WB-COUNTERS-CONTRADICT",
+        f"the server's figures contradict each other: {identity} gives {met} against {expected}",
+        expected=f"identity: {identity}",
+        next="keep the answer as evidence; do not use its rates",
+    )
 
 
 def pool(requests: Iterable[RequestCounters], *, num_steps: int) -> Acceptance:
