@@ -8,10 +8,10 @@ https://github.com/vllm-project/vllm/pull/48915).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from helpers.acceptance.counters import CORRECT, HISTOGRAM, PROPOSED, check_ratios, figure, from_meta_info, hold
+from helpers.acceptance.counters import CORRECT, HISTOGRAM, PROPOSED, Meanings, figure, from_meta_info, hold, meanings
 from helpers.errors import UsageError
 
 
@@ -25,6 +25,7 @@ class Answered:
         steps: verify steps; 0 for a request that was served without speculation.
         correct, proposed: None where an old version does not send them.
         completion: new tokens of the answer.
+        meant: what the ratios in the answer are, by its own counts.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Answered:
     histogram: tuple[int, ...] | None = None
     completion: int | None = None
     said_length: float | None = None
+    meant: Meanings = field(default_factory=lambda: Meanings(None, None))
 
 
 def answers_in(record: Any) -> Iterator[Answered]:
@@ -87,13 +89,13 @@ def _sglang(meta: Mapping[str, Any]) -> Answered:
     key = meta.get("id")
     if not meta.get("spec_verify_ct"):
         return Answered("sglang", key, 0, completion=meta.get("completion_tokens"))
-    check_ratios(meta)
+    meant = meanings(meta)
     steps, said = int(meta["spec_verify_ct"]), meta.get("spec_accept_length")
     if figure(meta, HISTOGRAM) and figure(meta, PROPOSED) is not None:
         counters = from_meta_info(meta)
         assert counters is not None
         correct, proposed, histogram = counters.correct, counters.proposed, counters.histogram
-        return Answered("sglang", key, steps, correct, proposed, histogram, meta.get("completion_tokens"), said)
+        return Answered("sglang", key, steps, correct, proposed, histogram, meta.get("completion_tokens"), said, meant)
     met, drafts = figure(meta, CORRECT), figure(meta, PROPOSED)
     return Answered(
         "sglang",
@@ -104,6 +106,7 @@ def _sglang(meta: Mapping[str, Any]) -> Answered:
         None,
         meta.get("completion_tokens"),
         said,
+        meant,
     )
 
 

@@ -147,12 +147,18 @@ def _definition(rows: Sequence[Answered], length: float, kept: float | None) -> 
             "num_spec_steps, num_accepted_draft_tokens and num_draft_tokens are counts of each request, added up: "
             "mean_acceptance_length is 1 + accepted / steps and draft_acceptance_rate accepted / drafted, as ours."
         )
+    rates = {r.meant.rate for r in rows} - {None}
     text = (
         "counts of each request, added up: correct drafts, proposed drafts (N - 1 in each verify step), verify steps. "
-        "spec_accept_rate in meta_info is correct / proposed drafts, as ours. "
     )
+    if rates == {"correct / proposed drafts"}:
+        text += "spec_accept_rate in meta_info is correct / proposed drafts, as ours. "
+    elif rates:
+        text += f"spec_accept_rate in meta_info is {' or '.join(sorted(map(str, rates)))}; ours is correct / proposed. "
     told = [r for r in rows if r.completion and r.said_length is not None]
-    if told:
+    if told and {r.meant.length for r in told} == {"1 + correct / verify steps"}:
+        text += "spec_accept_length is 1 + correct / verify steps, as ours. "
+    elif told:
         said = sum(r.completion or 0 for r in told) / sum(r.steps for r in told)
         text += (
             f"spec_accept_length is completion tokens / verify steps, {said:.3f} here, where 1 + correct / verify "
