@@ -126,10 +126,10 @@ def meanings(meta: Mapping[str, Any]) -> Meanings:
     rates, lengths = {}, {}
     if verify and proposed and correct is not None:
         rates = {"correct / proposed drafts": correct / proposed, "L/N": (correct + verify) / (proposed + verify)}
-    if verify and completion:
+    if verify and completion:  # without completion tokens it cannot be held against them, and nothing is decided
         lengths["completion tokens / verify steps"] = completion / verify
-    if verify and correct is not None:
-        lengths["1 + correct / verify steps"] = 1 + correct / verify
+        if correct is not None:
+            lengths["1 + correct / verify steps"] = 1 + correct / verify
     return Meanings(
         _meaning("spec_accept_rate", meta.get("spec_accept_rate"), rates),
         _meaning("spec_accept_length", meta.get("spec_accept_length"), lengths),

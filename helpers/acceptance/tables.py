@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.counters import RequestCounters
 from helpers.acceptance.measurement import Measurement
+from helpers.acceptance.sources.result import Counters
 from helpers.acceptance.speed import SpeedModel
 from helpers.errors import UsageError
 
@@ -100,6 +101,37 @@ def prediction_rows(model: SpeedModel) -> pd.DataFrame:
         )
     names = ["num_steps", "accept_length", "seconds", "tokens_per_s", "low", "high", "break_even", "ratio", "basis"]
     return pd.DataFrame(table, columns=names)
+
+
+def counters_rows(found: Mapping[str, Counters]) -> pd.DataFrame:
+    """The same run read from several sources, side by side: one row a source, its n and what it had meant.
+
+    Columns: ``accept_length``, ``low``, ``high``, ``accept_rate``, ``verify_steps``, ``lines``, ``source``,
+    ``definition``.
+    """
+    import pandas as pd
+
+    table = []
+    for one in found.values():
+        low, high = one.accept_length_ci95 or (None, None)
+        table.append(
+            {
+                "accept_length": one.accept_length,
+                "low": low,
+                "high": high,
+                "accept_rate": one.accept_rate,
+                "verify_steps": one.n.verify_steps,
+                "lines": one.n.lines,
+                "source": one.source,
+                "definition": one.definition,
+            }
+        )
+    rows = pd.DataFrame(table, index=pd.Index(list(found), name="read from"))
+    rows[["accept_length", "low", "high", "accept_rate"]] = rows[
+        ["accept_length", "low", "high", "accept_rate"]
+    ].astype(float)
+    rows["verify_steps"] = rows["verify_steps"].astype("Int64")
+    return rows
 
 
 def comparison(

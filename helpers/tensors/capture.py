@@ -76,6 +76,8 @@ class Info(BaseModel):
     profile: str | None = None
     patches: list[str] = Field(default_factory=list)
     sampling: dict[str, Any] = Field(default_factory=dict)
+    # What the same profile would have launched otherwise, had it not been to capture.
+    without_capture: dict[str, Any] = Field(default_factory=dict)
     requests: list[Request]
     files: list[File]
 

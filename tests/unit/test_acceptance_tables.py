@@ -16,8 +16,17 @@ from helpers.acceptance.counters import RequestCounters
 from helpers.acceptance.measurement import Measurement
 from helpers.acceptance.positions import TextStep, position_rows, steps_of_stream
 from helpers.acceptance.prediction import speed_model
+from helpers.acceptance.sources import Counters, Size
 from helpers.acceptance.speed import StepTime
-from helpers.acceptance.tables import comparison, differences, length_rows, prediction_rows, prompt_rows, survival_rows
+from helpers.acceptance.tables import (
+    comparison,
+    counters_rows,
+    differences,
+    length_rows,
+    prediction_rows,
+    prompt_rows,
+    survival_rows,
+)
 from helpers.errors import UsageError
 from helpers.figures import acceptance, acceptance_curves, acceptance_speed
 
@@ -162,6 +171,20 @@ def test_predictions_show_what_was_extrapolated() -> None:
         "predicted:",
         "measured",
     ]
+
+
+def test_one_run_from_several_sources() -> None:
+    def found(length: float | None, steps: int | None) -> Counters:
+        size = Size(verify_steps=steps, lines=3)
+        return Counters(
+            accept_length=length, accept_rate=None, survival=None, n=size, source="s", definition="d", warnings=[]
+        )
+
+    table = counters_rows({"answers": found(2.5, 10), "log": found(None, None)})
+    assert list(table.index) == ["answers", "log"]
+    assert table.loc["answers", "accept_length"] == 2.5
+    assert math.isnan(table.loc["log", "accept_length"])
+    assert table.loc["log", "verify_steps"] is pd.NA
 
 
 def test_servers_over_time() -> None:

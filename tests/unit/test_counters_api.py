@@ -107,6 +107,8 @@ def test_a_files_kind_is_seen_at_its_beginning() -> None:
     assert kind_of(b'sglang:spec_accept_length{tp_rank="0"} 2.3\n') == "metrics"
     assert kind_of(decode(2.0, 1).encode()) == "log"
     assert kind_of(b"") == "log"
+    assert kind_of(json.dumps({"level": "info", "message": decode(2.0, 1)}).encode()) == "log"
+    assert kind_of(json.dumps({"text": "Decode batch", "meta_info": {}}).encode()) == "responses"
     page = b'sglang:spec_accept_length{tp_rank="0"} 2.0\nsglang:spec_accept_rate{tp_rank="0"} 0.5\n'
     assert read_blocks([page], kind="metrics", draft_tokens=4).accept_length == 2.0
     with pytest.raises(UsageError, match="no acceptance figures"):

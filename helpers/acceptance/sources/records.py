@@ -8,7 +8,7 @@ https://github.com/vllm-project/vllm/pull/48915).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from helpers.acceptance.counters import CORRECT, HISTOGRAM, PROPOSED, Meanings, figure, from_meta_info, hold, meanings
@@ -26,6 +26,8 @@ class Answered:
         correct, proposed: None where an old version does not send them.
         completion: new tokens of the answer.
         meant: what the ratios in the answer are, by its own counts.
+        arm: which server of a bench answered; None elsewhere.
+        failed: it did not come to its end; its counters are of a part.
     """
 
     kind: str
@@ -37,6 +39,8 @@ class Answered:
     completion: int | None = None
     said_length: float | None = None
     meant: Meanings = field(default_factory=lambda: Meanings(None, None))
+    arm: str | None = None
+    failed: bool = False
 
 
 def answers_in(record: Any) -> Iterator[Answered]:
@@ -67,16 +71,20 @@ def _of(record: Mapping[str, Any]) -> Iterator[Answered]:
     vllm = (record.get("metrics") or {}).get("speculative_decoding") if "metrics" in record else None
     extension = record.get("sglext")
     if isinstance(record.get("meta_info"), dict):
-        yield _sglang(record["meta_info"])
+        told = _sglang(record["meta_info"])
+        arm = record.get("arm")
+        yield replace(told, arm=None if arm is None else str(arm), failed=record.get("ok") is False)
     elif isinstance(vllm, dict):
         yield _vllm(vllm, record)
     elif isinstance(extension, dict) and extension.get("spec_tokens_details"):
         details = extension["spec_tokens_details"]
-        for one in details if isinstance(details, list) else [details]:
-            usage = record.get("usage") or {}
-            alone = not isinstance(details, list)
-            completion = {"completion_tokens": usage.get("completion_tokens")} if alone else {}
-            yield _sglang({**one, **completion, "id": record.get("id")})
+        several = isinstance(details, list)
+        usage = record.get("usage") or {}
+        for number, one in enumerate(details if several else [details]):
+            # The usage is of all choices together.
+            completion = None if several else usage.get("completion_tokens")
+            key = None if record.get("id") is None else f"{record['id']}/{number}"
+            yield _sglang({**one, "completion_tokens": completion, "id": key})
     elif any(key.startswith("spec_") for key in record):
         yield _sglang(record)
     elif "answers" in record:
