@@ -11,7 +11,8 @@ from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
 
 if TYPE_CHECKING:
-    from helpers.tensors.capture import Capture, Info
+    from helpers.tensors.capture import Capture
+    from helpers.tensors.capture_info import Info
     from helpers.wiring.replay import Ablation, Replay, Search, Versus
     from helpers.wiring.replay.attribution import SlotShare
 

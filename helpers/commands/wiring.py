@@ -159,24 +159,6 @@ def slots_of(taken: Capture, draft: Path | None) -> int | None:
     return width // hidden if width % hidden == 0 else None
 
 
-<<<<<<< HEAD
-=======
-def convention_of(info: Any) -> Rule | None:
-    """How the captured engine reads ids; None where that cannot be read, and then no ids are named.
-
-    A rule that is not known by name is read from the release's wheel, where that lies in the cache.
-    """
-    from helpers.source.wheels import cached_wheel
-    from helpers.wiring.boundaries import convention_for
-
-    engine, version = info.engine.name, info.engine.version
-    try:
-        wheel = cached_wheel(f"{engine}=={version}")
-        return convention_for(engine, version, info.model.architecture, source=wheel)
-    except UsageError:
-        return None
-
-
 def flags_of(info: Any) -> frozenset[str] | None:
     """The arguments that the captured engine has, where its wheel lies in the cache."""
     from helpers.source.flags import launch_flags
@@ -189,7 +171,6 @@ def flags_of(info: Any) -> frozenset[str] | None:
     return None if wheel is None else launch_flags(wheel)
 
 
->>>>>>> main
 def lines(result: dict[str, Any]) -> str:
     """A flat result, a line a key."""
     width = max(map(len, result))

@@ -21,7 +21,7 @@ from helpers.source.setter.tree import find_model, version_of
 from helpers.source.wheels import cached_wheel
 
 if TYPE_CHECKING:
-    from helpers.tensors.capture import Info
+    from helpers.tensors.capture_info import Info
 
 __all__ = [
     "KNOWN",
