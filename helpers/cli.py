@@ -21,6 +21,7 @@ from helpers.commands import (
     counters,
     export,
     facts,
+    investigate,
     lab,
     ledger,
     preflight,
@@ -78,6 +79,7 @@ for command in (
     bench.bench,
     sweep.sweep,
     ledger.report,
+    investigate.investigate,
     export.export,
 ):
     app.command(no_args_is_help=True)(command)

@@ -16,7 +16,6 @@ from helpers.paths import investigations_dir
 if TYPE_CHECKING:
     from helpers.serving.capture import Boundaries
     from helpers.tensors.capture import Capture
-    from helpers.wiring.boundaries import Rule
     from helpers.wiring.diagnosis import Diagnosis
 
 FORMAT_HELP = "What the dump is, where its files leave it open: speculators, vllm, specforge, ..."
@@ -117,6 +116,7 @@ def tell(
     from helpers.progress import progress
     from helpers.tensors.dumps import read_dump
     from helpers.tensors.near import NearCapture
+    from helpers.wiring.boundaries import convention_of
     from helpers.wiring.diagnosis import diagnose as examine
 
     dump = read_dump(train, format=format, slots=slots_of(taken, draft))
@@ -202,22 +202,6 @@ def slots_of(taken: Capture, draft: Path | None) -> int | None:
         return taken.slots
     width, hidden = fc_width(draft), taken.info.model.hidden_size
     return width // hidden if width % hidden == 0 else None
-
-
-def convention_of(info: Any) -> Rule | None:
-    """How the captured engine reads ids; None where that cannot be read, and then no ids are named.
-
-    A rule that is not known by name is read from the release's wheel, where that lies in the cache.
-    """
-    from helpers.source.wheels import cached_wheel
-    from helpers.wiring.boundaries import convention_for
-
-    engine, version = info.engine.name, info.engine.version
-    try:
-        wheel = cached_wheel(f"{engine}=={version}")
-        return convention_for(engine, version, info.model.architecture, source=wheel)
-    except UsageError:
-        return None
 
 
 def flags_of(info: Any) -> frozenset[str] | None:

@@ -1,4 +1,4 @@
-"""capture.json of ``workbook.capture/1``: what was served, and which files hold it."""
+"""The records of capture.json, schema ``workbook.capture/1``: who served what, which requests, which files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,11 @@ class Engine(BaseModel):
 
 
 class Info(BaseModel):
-    """capture.json. Unknown keys are ignored."""
+    """capture.json; unknown keys are ignored.
+
+    ``profile``, ``patches`` and ``sampling`` are the workbook's own additions, and ``without_capture``: what the same
+    profile launches otherwise, when it is not to capture.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -66,7 +70,9 @@ class Info(BaseModel):
     tp_size: int = Field(gt=0)
     aux_layer_ids: list[int] | None = None
     launch: dict[str, Any] = Field(default_factory=dict)
-    # What the same profile would have launched otherwise, had it not been to capture.
+    profile: str | None = None
+    patches: list[str] = Field(default_factory=list)
+    sampling: dict[str, Any] = Field(default_factory=dict)
     without_capture: dict[str, Any] = Field(default_factory=dict)
     requests: list[Request]
     files: list[File]
