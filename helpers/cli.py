@@ -13,7 +13,24 @@ import typer
 from typer.exceptions import TyperException
 
 from helpers import __version__
-from helpers.commands import archaeology, boundaries, box, facts, lab, preflight, replay, serving, source, wiring
+from helpers.commands import (
+    archaeology,
+    bench,
+    boundaries,
+    box,
+    counters,
+    export,
+    facts,
+    investigate,
+    lab,
+    ledger,
+    preflight,
+    replay,
+    serving,
+    source,
+    sweep,
+    wiring,
+)
 from helpers.commands.output import emit_error
 from helpers.errors import UsageError, WorkbookError
 from helpers.interrupts import exit_status, interruptible
@@ -39,6 +56,7 @@ def root() -> None:
 
 
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
+app.add_typer(ledger.app, name="ledger", no_args_is_help=True)
 for command in (
     box.run,
     facts.facts,
@@ -57,6 +75,12 @@ for command in (
     wiring.diagnose,
     wiring.inspect,
     replay.replay,
+    counters.counters,
+    bench.bench,
+    sweep.sweep,
+    ledger.report,
+    investigate.investigate,
+    export.export,
 ):
     app.command(no_args_is_help=True)(command)
 
