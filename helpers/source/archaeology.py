@@ -51,7 +51,7 @@ def grep(
     flags = [*_FLAGS[syntax], *(["-i"] if ignore_case else [])]
     words = ["workbook", "grep", box.name, *flags, *_safe(pattern, file)]
     request = {**_request(box, checkout, file), "pattern": pattern, "flags": flags}
-    answer = _ask(box, checkout, "grep", request, unsaid=pattern)
+    answer = _ask(box, checkout, "grep", request, pattern=pattern)
     return _excerpt(box, checkout, file, words, answer)
 
 
@@ -223,10 +223,10 @@ def _excerpt(box: Box, checkout: Checkout, file: str, words: list[str], answer: 
     )
 
 
-def _ask(box: Box, checkout: Checkout, operation: str, request: dict[str, Any], *, unsaid: str = "") -> dict[str, Any]:
+def _ask(box: Box, checkout: Checkout, operation: str, request: dict[str, Any], *, pattern: str = "") -> dict[str, Any]:
     answer = call(box, "archaeology", operation, request, python=checkout.python)
     if error := answer.get("error"):
-        raise _refusal(box.name, error, request, unsaid)
+        raise _refusal(box.name, error, request, pattern)
     return answer
 
 
