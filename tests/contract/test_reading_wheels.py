@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
