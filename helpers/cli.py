@@ -19,8 +19,11 @@ from helpers.commands import (
     boundaries,
     box,
     counters,
+    export,
     facts,
+    investigate,
     lab,
+    ledger,
     preflight,
     replay,
     serving,
@@ -53,6 +56,7 @@ def root() -> None:
 
 
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
+app.add_typer(ledger.app, name="ledger", no_args_is_help=True)
 for command in (
     box.run,
     facts.facts,
@@ -74,6 +78,9 @@ for command in (
     counters.counters,
     bench.bench,
     sweep.sweep,
+    ledger.report,
+    investigate.investigate,
+    export.export,
 ):
     app.command(no_args_is_help=True)(command)
 

@@ -165,7 +165,7 @@ def partial_sum(world: World) -> None:
 
 
 def token_shard(world: World) -> None:
-    """Rows are dealt to two ranks in turn, or cut in two within the first request: between two it would be no fault."""
+    """Rows are dealt to two ranks in turn, or cut within the first request (between two it would be no fault)."""
     clean = world.served.ranks[0]
     rows, cut = len(clean["token_ids"]), len(world.texts[0]) // 2
     deal = torch.arange(rows) % 2 if world.choose.random() < 0.5 else (torch.arange(rows) >= cut).long()

@@ -9,7 +9,7 @@ survival[i]      S(i + 1): share of verify steps in which at least i + 1 drafts 
 ===============  ==================================================================================
 
 Footgun: SGLang's own ``spec_accept_length`` is completion tokens / verify steps. The first token comes from the prefill
-and the last step may be cut, so it differs from L in short answers; it is checked here, and never used as L.
+and the last step may be cut, so it differs from L in short answers; `meanings` checks it, and it is never used as L.
 """
 
 from __future__ import annotations
@@ -99,20 +99,51 @@ def from_meta_info(meta: Mapping[str, Any]) -> RequestCounters | None:
     return counters
 
 
-def check_ratios(meta: Mapping[str, Any]) -> None:
-    """Holds the rates in ``meta_info`` against its counts; both versions compute them alike.
+@dataclass(frozen=True)
+class Meanings:
+    """What the two ratios in ``meta_info`` are, by its own counts; None where it lacks the ratio or the counts.
+
+    Attributes:
+        rate: ``correct / proposed drafts`` (SGLang 0.5.9 and 0.5.23), or ``L/N`` as those logs print it.
+        length: ``completion tokens / verify steps`` (SGLang 0.5.9 and 0.5.23), or ``1 + correct / verify steps``.
+    """
+
+    rate: str | None
+    length: str | None
+
+
+def meanings(meta: Mapping[str, Any]) -> Meanings:
+    """Decides what ``spec_accept_rate`` and ``spec_accept_length`` mean from the counts beside them.
 
     Raises:
-        WrongResult: ``WB-COUNTERS-CONTRADICT`` naming the identity.
+        WrongResult: ``WB-COUNTERS-CONTRADICT`` when a ratio is none of what it could be.
+
+    >>> meanings({"spec_verify_ct": 4, "spec_accept_token_num": 6, "spec_draft_token_num": 12, "spec_accept_rate": 0.5})
+    Meanings(rate='correct / proposed drafts', length=None)
     """
-    verify = meta.get("spec_verify_ct")
+    verify, completion = meta.get("spec_verify_ct"), meta.get("completion_tokens")
     correct, proposed = figure(meta, CORRECT), figure(meta, PROPOSED)
-    rate, length = meta.get("spec_accept_rate"), meta.get("spec_accept_length")
-    if rate is not None and proposed and correct is not None:
-        hold("spec_accept_rate = correct / proposed drafts", float(rate), correct / proposed)
-    if length is not None and verify and meta.get("completion_tokens"):
-        ours = meta["completion_tokens"] / verify
-        hold("spec_accept_length = completion tokens / verify steps", float(length), ours)
+    rates, lengths = {}, {}
+    if verify and proposed and correct is not None:
+        rates = {"correct / proposed drafts": correct / proposed, "L/N": (correct + verify) / (proposed + verify)}
+    if verify and completion:  # without completion tokens it cannot be held against them, and nothing is decided
+        lengths["completion tokens / verify steps"] = completion / verify
+        if correct is not None:
+            lengths["1 + correct / verify steps"] = 1 + correct / verify
+    return Meanings(
+        _meaning("spec_accept_rate", meta.get("spec_accept_rate"), rates),
+        _meaning("spec_accept_length", meta.get("spec_accept_length"), lengths),
+    )
+
+
+def _meaning(name: str, said: float | None, possible: Mapping[str, float]) -> str | None:
+    if said is None or not possible:
+        return None
+    for meaning, value in possible.items():
+        if agree(float(said), value):
+            return meaning
+    first = next(iter(possible))
+    raise contradiction(f"{name} = {first}", f"{said:g}", f"{possible[first]:g}")
 
 
 def figure(meta: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -129,9 +160,20 @@ def figure(meta: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def hold(identity: str, met: float, expected: float) -> None:
-    """Refuses figures for which an identity does not hold (to one part in a million)."""
-    if abs(met - expected) > 1e-6 * max(1.0, abs(expected)):
+    """Refuses figures for which an identity does not hold."""
+    if not agree(met, expected):
         raise contradiction(identity, f"{met:g}", f"{expected:g}")
+
+
+def agree(said: float, value: float) -> bool:
+    """Whether a figure is a value, to one part in a million, or rounded to the few decimals that it has.
+
+    >>> agree(0.467, 115 / 246), agree(0.47, 115 / 246), agree(0.46, 115 / 246)
+    (True, True, False)
+    """
+    decimals = len(repr(float(said)).partition(".")[2])
+    rounding = 0.5 * 10.0**-decimals if decimals <= 4 and not float(said).is_integer() else 0.0
+    return abs(said - value) <= max(rounding, 1e-6 * max(1.0, abs(value))) + 1e-12
 
 
 def contradiction(identity: str, met: str, expected: str) -> WrongResult:

@@ -14,8 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from helpers.acceptance.intervals import ratio_interval
 from helpers.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Interval = tuple[float, float]
 
@@ -140,6 +145,48 @@ class SpeedModel:
 
     def at(self, num_steps: int) -> Predicted:
         return next(p for p in self.points if p.num_steps == num_steps)
+
+
+def measured_step(num_steps: int, seconds: Sequence[float], steps: Sequence[int], *, running: float = 1.0) -> StepTime:
+    """Mean step time over requests, with its 95% interval (bootstrap over requests).
+
+    Args:
+        seconds: of each request's decoding: from its first token to its last.
+        steps: verify steps of each request; without speculation its new tokens but the first.
+
+    >>> measured_step(3, [0.28, 0.56], [10, 20]).seconds
+    0.028
+    """
+    if len(seconds) != len(steps) or not sum(steps):
+        raise UsageError(
+            "WB-SPEED-INPUT",
+            f"{len(seconds)} times and {len(steps)} requests with {sum(steps)} steps",
+            expected="seconds and steps of the same requests",
+            next="give both of each request",
+        )
+    counts = [float(n) for n in steps]
+    ci95 = ratio_interval(seconds, counts) if len(steps) > 1 else None
+    return StepTime(num_steps, sum(seconds) / sum(counts), running, ci95)
+
+
+def step_of_log(num_steps: int, rows: pd.DataFrame, *, running: int = 1) -> StepTime:
+    """Step time from a server's log alone: running requests x accept length / throughput, the median of its intervals.
+
+    An interval in which the server was idle for a while shows too long a step; the median leaves few of them.
+
+    Args:
+        rows: as `helpers.acceptance.sources.decode_rows` gives; intervals with ``running`` requests are used.
+    """
+    used = rows[(rows["running"] == running) & (rows["throughput"] > 0)]
+    if used.empty:
+        raise UsageError(
+            "WB-SPEED-INPUT",
+            f"no log interval has {running} requests running, of {len(rows)}",
+            expected="decode lines with that many requests",
+            next="rows['running'].value_counts() shows what there is",
+        )
+    seconds = running * used["accept_length"] / used["throughput"]
+    return StepTime(num_steps, float(seconds.median()), running)
 
 
 def break_even(verify_seconds: float, decode_seconds: float) -> float:

@@ -32,9 +32,9 @@ class Row(BaseModel):
     Attributes:
         axes: as `helpers.acceptance.points.Point` has them.
         measurement: None where the point failed before it gave anything.
-        versus: against the baseline of the same batch size; only in results.jsonl, where all points are known.
-        cause: why it is partial or failed. preflight: codes of what was found wrong before the start.
-        runs: ids of the servers that answered. seconds: from the start of its load to the end.
+        versus: against the baseline of the same batch size, where the grid has one.
+        cause: why it is partial or failed. preflight: codes of the warnings that were found before the start.
+        seconds: from the start of its load to the end, of the call that finished it.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -1,4 +1,4 @@
-"""`workbook bench`: thin, a call into helpers/acceptance/bench and its result as text or JSON."""
+"""`workbook bench`: thin, a call into helpers/acceptance/bench_run and its result as text or JSON."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def bench(
     DIR gets a line a request as it is answered (requests.jsonl), and summary.json. The same command with --out DIR goes
     on where it was cut. Exit 4, and what there is, where a server dies, hangs, refuses, or cuts its answers short.
     """
-    from helpers.acceptance.bench import bench as measure
+    from helpers.acceptance.bench_run import bench as measure
     from helpers.acceptance.bench_text import bench_text
     from helpers.acceptance.load_settings import load_settings
     from helpers.acceptance.prompts import KINDS, read_prompts
@@ -99,7 +99,7 @@ def bench(
 
 
 def _arms(box: Box, names: list[str], pairs: int | None, profiles: Path | None, timeout: float) -> list[Arm]:
-    from helpers.acceptance.bench import running, started
+    from helpers.acceptance.bench_run import running, started
     from helpers.serving import get_profile, get_run
 
     if pairs is not None:

@@ -1,4 +1,4 @@
-"""`workbook sweep`: thin, a call into helpers/acceptance/sweep and its result as text or JSON."""
+"""`workbook sweep`: thin, a call into helpers/acceptance/sweep_run and its result as text or JSON."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def sweep(
     from helpers.acceptance.grid import read_grid
     from helpers.acceptance.points import points
     from helpers.acceptance.prompts import KINDS, read_prompts
-    from helpers.acceptance.sweep import sweep as measure
     from helpers.acceptance.sweep_results import sweep_text
+    from helpers.acceptance.sweep_run import sweep as measure
     from helpers.box import connect
     from helpers.serving import load_profiles
 

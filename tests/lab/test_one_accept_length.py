@@ -28,6 +28,7 @@ from helpers.serving import Profile, serving
 # New tokens of the eight prompts at the end of a verify step; that step's number in all.
 LENGTHS = (23, 24, 22, 22, 24, 21, 23, 22)
 STEPS = 76
+COUNTERS = [sys.executable, "-m", "helpers.cli", "counters", "lab"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Seen:
     folder: Path
     run: str
     followed: list[Counters]
+    told_growing: list[str]
+    status_growing: int
 
     def read(self, name: str, **options: Any) -> Counters:
         return read_counters(self.folder / name, **options)
@@ -59,6 +62,8 @@ def seen(
     interval = (*right.extra_args, "--decode-log-interval", str(STEPS))
     profile = right.model_copy(update={"extra_args": interval})
     with serving(box, profile, progress=False) as served:
+        growing = subprocess.Popen([*COUNTERS, served.run.id, "--follow"], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert growing.stdout is not None
         with httpx.Client(base_url=served.url, timeout=120, trust_env=False) as client:
             save(client, prompts, LENGTHS, folder / "first.jsonl")
             with pytest.raises(WorkbookError, match="warm-up line dropped"):
@@ -67,9 +72,11 @@ def seen(
             (folder / "metrics.txt").write_text(client.get("/metrics").text)
             (folder / "server_info.json").write_text(client.get("/server_info").text)
             (folder / "server.log").write_text("\n".join(served.run.logs()) + "\n")
+            told = [growing.stdout.readline()]  # while the server lives
             save(client, prompts, (24,) * 8, folder / "cut.jsonl")
         run = served.run
-    return Seen(folder, run.id, list(follow(run.logs(follow=True))))
+    told += growing.communicate(timeout=120)[0].splitlines()  # it ends with the server
+    return Seen(folder, run.id, list(follow(run.logs(follow=True))), told, growing.returncode)
 
 
 def test_the_passes_are_the_steps_that_the_interval_holds(seen: Seen) -> None:
@@ -118,14 +125,13 @@ def test_drafts_beyond_an_answers_end_are_the_difference(seen: Seen) -> None:
 
 
 def test_the_log_is_read_on_the_box_and_as_it_grows(seen: Seen) -> None:
-    command = [sys.executable, "-m", "helpers.cli", "counters", "lab", seen.run, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True)
+    done = subprocess.run(
+        [*COUNTERS, seen.run, "--json"], capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
+    )
     told = json.loads(done.stdout)
     assert told["n"] == {"verify_steps": None, "lines": 2}  # the third pass filled another interval
     assert [found.n.lines for found in seen.followed] == [1, 2]
     assert seen.followed[0].accept_length == seen.read("server.log").accept_length
     assert seen.followed[1].accept_length == told["accept_length"]
-    growing = subprocess.run(
-        [*command[:-1], "--follow"], capture_output=True, text=True, cwd=ROOT, timeout=120, check=True
-    )
-    assert [line.split()[:2] for line in growing.stdout.splitlines()] == [["1", "lines"], ["2", "lines"]]
+    assert [line.split()[:2] for line in seen.told_growing] == [["1", "lines"], ["2", "lines"]]
+    assert seen.status_growing == 0

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from helpers.acceptance.counters import RequestCounters
+from helpers.acceptance.measurement import Measurement
 from helpers.acceptance.prediction import (
     constant_acceptance,
     continued,
@@ -15,7 +17,10 @@ from helpers.acceptance.prediction import (
     speed_model,
     survival_of_rate,
 )
-from helpers.acceptance.speed import StepTime, break_even, step_cost
+from helpers.acceptance.speed import StepTime, break_even, measured_step, step_cost, step_of_log
+from helpers.acceptance.speed_check import held_out, model_of
+from helpers.acceptance.sweep_results import sweep_frame
+from helpers.acceptance.sweep_state import Row
 from helpers.errors import UsageError
 
 # Plain decoding 10 ms; a verify step 10 ms and 6 ms a draft.
@@ -137,6 +142,23 @@ def test_figures_that_do_not_belong_together_are_refused(times: list[StepTime], 
     assert caught.value.code == "WB-SPEED-INPUT"
 
 
+def test_step_times_from_requests_and_from_a_log() -> None:
+    step = measured_step(3, [0.28, 0.60, 0.27], [10, 20, 10])
+    assert step.seconds == pytest.approx(1.15 / 40)
+    assert step.ci95 is not None
+    assert step.ci95[0] < step.seconds < step.ci95[1]
+    with pytest.raises(UsageError, match="2 times and 1 requests"):
+        measured_step(3, [0.28, 0.60], [10])
+    rows = pd.DataFrame(
+        [(2.5, 1, 100.0), (3.0, 1, 100.0), (2.0, 1, 4.0), (2.5, 4, 300.0)],
+        columns=["accept_length", "running", "throughput"],
+    )
+    assert step_of_log(3, rows).seconds == pytest.approx(0.030)  # of 25, 30 and 500 ms
+    assert step_of_log(3, rows, running=4).seconds == pytest.approx(4 * 2.5 / 300)
+    with pytest.raises(UsageError, match="no log interval has 2"):
+        step_of_log(3, rows, running=2)
+
+
 def test_a_line_through_the_measured_steps() -> None:
     cost = step_cost([StepTime(0, 0.010), StepTime(1, 0.015), StepTime(2, 0.022), StepTime(3, 0.026)])
     assert cost.draft == pytest.approx(0.0055)
@@ -149,3 +171,52 @@ def test_order_is_compared_only_where_intervals_are_apart() -> None:
     measured = {"a": (9.0, 8.0, 10.0), "b": (5.0, 4.0, 6.0), "c": (5.5, 4.5, 6.5)}
     assert order_contradictions({"a": 3.0, "b": 2.0, "c": 1.0}, measured) == []
     assert order_contradictions({"a": 1.0, "b": 2.0, "c": 0.5}, measured) == [("b", "a")]
+
+
+def measured(name: str, steps: int, seconds: float | None, survival: list[float] | None = None) -> Measurement:
+    return Measurement(
+        name=name,
+        dtype="float32",
+        aux_layer_ids=None,
+        boundaries=None,
+        requests=8,
+        tokens_per_s=1.0,
+        greedy_equal=True,
+        first_difference=None,
+        survival=survival if steps else None,
+        step_s=seconds,
+    )
+
+
+def test_the_model_from_measurements() -> None:
+    base, one = measured("plain", 0, 0.010), measured("one", 1, 0.016, [0.8])
+    three = measured("three", 3, 0.028, [0.8, 0.6, 0.5])
+    model = model_of(three, base, others=[one])
+    assert model == speed_model((0.8, 0.6, 0.5), TIMES, num_steps=3)
+    with pytest.raises(UsageError, match="has survival None"):
+        model_of(base, three)
+    with pytest.raises(UsageError, match="no step time"):
+        model_of(three, measured("plain", 0, None))
+
+
+def test_a_sweep_is_predicted_from_its_other_points() -> None:
+    """Step times on one line and one survival: each point is predicted exactly, the longest but for its last draft."""
+    whole = [0.8, 0.64, 0.512, 0.4096]  # .8 each time, so the continuation is right too
+    plain = {"profile": "baseline", "batch_size": 1}
+    rows = [Row(point="base", status="done", baseline=True, axes=plain, measurement=measured("base", 0, 0.010))]
+    for k in (1, 2, 3, 4):
+        axes = {"profile": "right", "num_steps": k, "topk": 1, "ids": [1, 4, 8], "batch_size": 1}
+        seconds = 0.010 + 0.006 * k
+        found = measured(f"right-{k}", k, seconds, whole[:k])
+        found = found.model_copy(update={"step_s_ci95": (seconds - 0.001, seconds + 0.001)})
+        rows.append(Row(point=f"right-{k}", status="done", axes=axes, measurement=found))
+    rows.append(Row(point="failed", status="failed", axes={**plain, "num_steps": 5, "topk": 1}))
+    table = held_out(sweep_frame(rows))
+    assert list(table["point"]) == ["right-1", "right-2", "right-3", "right-4"]
+    assert set(table["curve"]) == {"right"}
+    assert list(table["predicted"]) == pytest.approx(list(table["measured"]))
+    assert list(table["measured"]) == pytest.approx([(1 + sum(whole[:k])) / (0.010 + 0.006 * k) for k in (1, 2, 3, 4)])
+    assert table.loc[0, "low"] == pytest.approx(1.8 / 0.017)
+    spans = {row["point"]: (row["measured"], row["low"], row["high"]) for row in table.to_dict("records")}
+    assert order_contradictions(dict(zip(table["point"], table["predicted"], strict=True)), spans) == []
+    assert held_out(sweep_frame(rows[:3])).empty

@@ -22,6 +22,8 @@ _THROUGHPUT = re.compile(r"gen throughput \(token/s\):\s*(\d+\.\d+)\b")
 # What a start of a server prints, in its order.
 _MARKS = (("server_args=", 0), ("max_total_num_tokens=", 1), ("Uvicorn running on", 2), ("The server is fired up", 2))
 _SETTING = r"speculative[-_]{}['\"]?\s*[=:\s]\s*(\d+)\b"
+# N changes while such a server runs.
+_ADAPTIVE = re.compile(r"speculative[-_]adaptive['\"]?\s*[=:]\s*[Tt]rue")
 _CONFIG = {
     "num_draft_tokens": re.compile(_SETTING.format("num[-_]draft[-_]tokens")),
     "topk": re.compile(_SETTING.format("eagle[-_]topk")),
@@ -87,6 +89,8 @@ def start_in(text: str) -> Start | None:
                 met = pattern.search(text)
                 if met:
                     config[name] = int(met[1])
+            if rank == 0 and _ADAPTIVE.search(text):
+                config["adaptive"] = 1
             return Start(service_of(text), rank, config)
     return None
 

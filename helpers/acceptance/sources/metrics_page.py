@@ -111,7 +111,14 @@ def _sglang(series: Series, engine: str | None, draft_tokens: int | None) -> Cou
 def _decided(length: float, rate: float | None, known: int | None, engine: str | None) -> tuple[int | None, str | None]:
     if rate is None:
         return known, None
-    decision = decide({(Printed.exact(length), Printed.exact(rate)): 1}, known=known, engine=engine)
+    try:
+        decision = decide({(Printed.exact(length), Printed.exact(rate)): 1}, known=known, engine=engine)
+    except WrongResult:
+        # A server sends all digits; a page that was edited may have rounded them.
+        rounded = Printed.of(repr(length)), Printed.of(repr(rate))
+        if max(len(repr(value).partition(".")[2]) for value in (length, rate)) > 4:
+            raise
+        decision = decide({rounded: 1}, known=known, engine=engine)
     return known or decision.n, decision.rule
 
 

@@ -99,6 +99,8 @@ def kind_of(begin: bytes) -> Kind:
     ('responses', 'metrics', 'log')
     """
     text = begin.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if "meta_info" not in text and any(mark in text for mark in ("Decode batch", "SpecDecoding metrics:")):
+        return "log"  # also one that was written as JSON lines
     if text.startswith(("{", "data:")) or re.match(r"\[\s*[\[{\]]", text):
         return "responses"
     lines = text.splitlines()[:200]

@@ -8,10 +8,10 @@ https://github.com/vllm-project/vllm/pull/48915).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from helpers.acceptance.counters import CORRECT, HISTOGRAM, PROPOSED, check_ratios, figure, from_meta_info, hold
+from helpers.acceptance.counters import CORRECT, HISTOGRAM, PROPOSED, Meanings, figure, from_meta_info, hold, meanings
 from helpers.errors import UsageError
 
 
@@ -25,6 +25,9 @@ class Answered:
         steps: verify steps; 0 for a request that was served without speculation.
         correct, proposed: None where an old version does not send them.
         completion: new tokens of the answer.
+        meant: what the ratios in the answer are, by its own counts.
+        arm: which server of a bench answered; None elsewhere.
+        failed: it did not come to its end; its counters are of a part.
     """
 
     kind: str
@@ -35,6 +38,9 @@ class Answered:
     histogram: tuple[int, ...] | None = None
     completion: int | None = None
     said_length: float | None = None
+    meant: Meanings = field(default_factory=lambda: Meanings(None, None))
+    arm: str | None = None
+    failed: bool = False
 
 
 def answers_in(record: Any) -> Iterator[Answered]:
@@ -65,16 +71,20 @@ def _of(record: Mapping[str, Any]) -> Iterator[Answered]:
     vllm = (record.get("metrics") or {}).get("speculative_decoding") if "metrics" in record else None
     extension = record.get("sglext")
     if isinstance(record.get("meta_info"), dict):
-        yield _sglang(record["meta_info"])
+        told = _sglang(record["meta_info"])
+        arm = record.get("arm")
+        yield replace(told, arm=None if arm is None else str(arm), failed=record.get("ok") is False)
     elif isinstance(vllm, dict):
         yield _vllm(vllm, record)
     elif isinstance(extension, dict) and extension.get("spec_tokens_details"):
         details = extension["spec_tokens_details"]
-        for one in details if isinstance(details, list) else [details]:
-            usage = record.get("usage") or {}
-            alone = not isinstance(details, list)
-            completion = {"completion_tokens": usage.get("completion_tokens")} if alone else {}
-            yield _sglang({**one, **completion, "id": record.get("id")})
+        several = isinstance(details, list)
+        usage = record.get("usage") or {}
+        for number, one in enumerate(details if several else [details]):
+            # The usage is of all choices together.
+            completion = None if several else usage.get("completion_tokens")
+            key = None if record.get("id") is None else f"{record['id']}/{number}"
+            yield _sglang({**one, "completion_tokens": completion, "id": key})
     elif any(key.startswith("spec_") for key in record):
         yield _sglang(record)
     elif "answers" in record:
@@ -87,13 +97,13 @@ def _sglang(meta: Mapping[str, Any]) -> Answered:
     key = meta.get("id")
     if not meta.get("spec_verify_ct"):
         return Answered("sglang", key, 0, completion=meta.get("completion_tokens"))
-    check_ratios(meta)
+    meant = meanings(meta)
     steps, said = int(meta["spec_verify_ct"]), meta.get("spec_accept_length")
     if figure(meta, HISTOGRAM) and figure(meta, PROPOSED) is not None:
         counters = from_meta_info(meta)
         assert counters is not None
         correct, proposed, histogram = counters.correct, counters.proposed, counters.histogram
-        return Answered("sglang", key, steps, correct, proposed, histogram, meta.get("completion_tokens"), said)
+        return Answered("sglang", key, steps, correct, proposed, histogram, meta.get("completion_tokens"), said, meant)
     met, drafts = figure(meta, CORRECT), figure(meta, PROPOSED)
     return Answered(
         "sglang",
@@ -104,6 +114,7 @@ def _sglang(meta: Mapping[str, Any]) -> Answered:
         None,
         meta.get("completion_tokens"),
         said,
+        meant,
     )
 
 

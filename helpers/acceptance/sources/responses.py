@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from helpers.acceptance.intervals import ratio_interval
 from helpers.acceptance.sources.records import Answered
-from helpers.acceptance.sources.result import Counters, Size, spread_of
+from helpers.acceptance.sources.result import Counters, Part, Size, spread_of
 from helpers.errors import UsageError
 
 #: Beyond this, N - 1 is taken for the size of a tree, and survival ends with the longest acceptance met.
@@ -19,10 +19,13 @@ class Responses:
     def __init__(self, *, num_steps: int | None = None) -> None:
         self.num_steps = num_steps
         self._answers: dict[str, Answered] = {}
-        self._lines = self._again = self._without = 0
+        self._lines = self._again = self._failed = 0
 
     def add(self, answer: Answered) -> None:
         self._lines += 1
+        if answer.failed:
+            self._failed += 1
+            return
         key = answer.key if answer.key is not None else f"line {self._lines}"
         met = self._answers.get(key)
         if met is not None:
@@ -38,13 +41,16 @@ class Responses:
         rows = [answer for answer in self._answers.values() if answer.steps]
         without = len(self._answers) - len(rows)
         if not rows:
+            failed = f", {self._failed} that did not come to their end" if self._failed else ""
             raise UsageError(
                 "WB-COUNTERS-NONE",
-                f"{without} answers, none of them served with speculation",
-                expected="answers whose meta_info has spec_verify_ct above 0",
-                next="is the server one with speculation? workbook runs BOX",
+                f"{without} answers, none of them served with speculation{failed}",
+                expected="JSON answers whose meta_info has spec_verify_ct above 0",
+                next="is the server one with speculation? workbook runs BOX; is the file a log? --kind log",
             )
         warnings = []
+        if self._failed:
+            warnings.append(f"{self._failed} requests that did not come to their end are left out")
         if without:
             warnings.append(f"{without} of {len(self._answers)} answers have no speculation counters: left out")
         if self._again:
@@ -54,7 +60,14 @@ class Responses:
             )
         if any(row.correct is None for row in rows):
             return self._by_tokens(rows, warnings)
-        return self._by_counts(rows, warnings)
+        found = self._by_counts(rows, warnings)
+        arms = list(dict.fromkeys(row.arm for row in rows))
+        if len(arms) < 2:
+            return found
+        parts = [self._part(str(arm), [row for row in rows if row.arm == arm]) for arm in arms]
+        each = ", ".join(f"{part.server} {part.accept_length:.2f}" for part in parts)
+        told = f"answers of {len(arms)} servers ({each}): the figures above mix them; `parts` has each"
+        return found.model_copy(update={"parts": parts, "warnings": [*found.warnings, told]})
 
     def _by_counts(self, rows: Sequence[Answered], warnings: list[str]) -> Counters:
         steps, correct = sum(r.steps for r in rows), sum(r.correct or 0 for r in rows)
@@ -84,10 +97,22 @@ class Responses:
             warnings=warnings,
             num_draft_tokens=widths.pop() + 1 if len(widths) == 1 and told else None,
             histogram=histogram,
+            survival_ci95=self._survival_ci(rows, histogram),
             tokens_per_step=kept,
             accept_length_ci95=(1 + ci[0], 1 + ci[1]) if ci else None,
             accept_rate_ci95=ratio_interval(tops, [float(r.proposed or 0) for r in rows]) if several and told else None,
             spread=spread_of([1 + (r.correct or 0) / r.steps for r in rows], "request"),
+        )
+
+    def _part(self, name: str, rows: Sequence[Answered]) -> Part:
+        one = self._by_counts(rows, [])
+        return Part(
+            server=name,
+            accept_length=one.accept_length,
+            accept_rate=one.accept_rate,
+            survival=one.survival,
+            n=one.n,
+            num_draft_tokens=one.num_draft_tokens,
         )
 
     def _histogram(self, rows: Sequence[Answered], width: int, warnings: list[str]) -> list[int] | None:
@@ -105,6 +130,14 @@ class Responses:
             width = longest
         width = max(width, longest)
         return [sum(r.histogram[i] for r in rows if r.histogram and i < len(r.histogram)) for i in range(width + 1)]
+
+    @staticmethod
+    def _survival_ci(rows: Sequence[Answered], histogram: list[int] | None) -> list[tuple[float, float]] | None:
+        if histogram is None or len(rows) < 2:
+            return None
+        steps = [float(r.steps) for r in rows]
+        reached = [[float(sum((r.histogram or ())[k:])) for r in rows] for k in range(1, len(histogram))]
+        return [ratio_interval(at_least, steps) for at_least in reached]
 
     @staticmethod
     def _by_tokens(rows: Sequence[Answered], warnings: list[str]) -> Counters:
@@ -147,12 +180,18 @@ def _definition(rows: Sequence[Answered], length: float, kept: float | None) -> 
             "num_spec_steps, num_accepted_draft_tokens and num_draft_tokens are counts of each request, added up: "
             "mean_acceptance_length is 1 + accepted / steps and draft_acceptance_rate accepted / drafted, as ours."
         )
+    rates = {r.meant.rate for r in rows} - {None}
     text = (
         "counts of each request, added up: correct drafts, proposed drafts (N - 1 in each verify step), verify steps. "
-        "spec_accept_rate in meta_info is correct / proposed drafts, as ours. "
     )
+    if rates == {"correct / proposed drafts"}:
+        text += "spec_accept_rate in meta_info is correct / proposed drafts, as ours. "
+    elif rates:
+        text += f"spec_accept_rate in meta_info is {' or '.join(sorted(map(str, rates)))}; ours is correct / proposed. "
     told = [r for r in rows if r.completion and r.said_length is not None]
-    if told:
+    if told and {r.meant.length for r in told} == {"1 + correct / verify steps"}:
+        text += "spec_accept_length is 1 + correct / verify steps, as ours. "
+    elif told:
         said = sum(r.completion or 0 for r in told) / sum(r.steps for r in told)
         text += (
             f"spec_accept_length is completion tokens / verify steps, {said:.3f} here, where 1 + correct / verify "

@@ -61,7 +61,8 @@ class Counters(Record):
         warnings: what a reader must know before using the figures.
         num_draft_tokens: N, drafts a verify step plus one (with topk > 1: the size of the tree).
         histogram: ``histogram[i]`` verify steps accepted exactly i drafts.
-        accept_length_ci95, accept_rate_ci95: bootstrap over requests, or over log intervals (see ``spread.unit``).
+        accept_length_ci95, accept_rate_ci95, survival_ci95: bootstrap over requests, or over log intervals (see
+            ``spread.unit``).
         tokens_per_step: tokens that a verify step gave out, drafts beyond an answer's end not counted; what speed
             follows from. Known where the source tells completion tokens.
         weights: how means of intervals were weighed; None where counts were added up.
@@ -79,6 +80,7 @@ class Counters(Record):
     histogram: list[int] | None = None
     accept_length_ci95: tuple[float, float] | None = None
     accept_rate_ci95: tuple[float, float] | None = None
+    survival_ci95: list[tuple[float, float]] | None = None
     tokens_per_step: float | None = None
     weights: str | None = None
     spread: Spread | None = None

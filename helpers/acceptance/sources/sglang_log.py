@@ -110,7 +110,8 @@ class DecodeLog:
         key = (line.server, number)
         if key not in self.segments:
             config = self._config.get(service, {})
-            self.segments[key] = Segment(line.server, number > 0, config, number)
+            varying = bool(config.get("adaptive"))
+            self.segments[key] = Segment(line.server, number > 0, config, number, varying=varying)
         self.segments[key].add(line)
 
     def result(self) -> tuple[Counters | None, list[str]]:
@@ -158,7 +159,7 @@ class DecodeLog:
         known = self.draft_tokens or segment.config.get("num_draft_tokens")
         pairs: Counter[tuple[Printed, Printed]] = Counter()
         for (length, rate, _), lines in used.items():
-            _in_bounds(length, known)
+            _in_bounds(length, None if segment.varying else known)
             if rate is not None:
                 pairs[Printed.of(length), Printed.of(rate)] += lines
         decision = None
@@ -174,7 +175,10 @@ class DecodeLog:
     def _tell(self, segment: Segment, decision: Decision | None, n: int | None, warnings: list[str]) -> None:
         where = f"{segment.server}: " if segment.server else ""
         if segment.varying:
-            _once(warnings, f"{where}verify windows vary (cap len): drafts proposed are not N - 1 a step, so no rate")
+            _once(
+                warnings,
+                f"{where}verify windows vary (cap len, or adaptive steps): not N - 1 drafts a step, so no rate",
+            )
         elif decision is None and n is None:
             _once(warnings, f"{where}no accept rate in the lines and no num_draft_tokens: rate not told")
         elif decision and n is None:

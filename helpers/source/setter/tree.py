@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.source.parsing import parsed
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
 
 MODELS = "srt/models"
@@ -128,7 +129,7 @@ class Module:
     @cached_property
     def node(self) -> ast.Module:
         try:
-            return ast.parse(self.text)
+            return parsed(self.text)
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None) or 1
             raise Unread(self.at(line), f"the file is no Python that can be read: {error}") from error

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.arms import ModelAbout, Seat, about, deciding
-from helpers.acceptance.bench import ROWS, bench, check, described
 from helpers.acceptance.bench_result import Bench
+from helpers.acceptance.bench_run import ROWS, bench, check, described
 from helpers.acceptance.grid import Grid
 from helpers.acceptance.journal import Journal, claim
 from helpers.acceptance.load_failures import as_failure, explained
