@@ -19,7 +19,9 @@ from helpers.commands import (
     boundaries,
     box,
     counters,
+    export,
     facts,
+    investigate,
     lab,
     ledger,
     preflight,
@@ -77,6 +79,8 @@ for command in (
     bench.bench,
     sweep.sweep,
     ledger.report,
+    investigate.investigate,
+    export.export,
 ):
     app.command(no_args_is_help=True)(command)
 

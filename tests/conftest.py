@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,3 +36,25 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
     from demo_run import run_demo
 
     return run_demo(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="session")
+def lab_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A lab that is up, one for all tiers, in a folder of its own; whatever ran in it is gone afterwards."""
+    from leftovers import gone
+
+    from helpers.box.lab import lab_down, lab_up
+
+    home = tmp_path_factory.mktemp("lab")
+    before = os.environ.get("WORKBOOK_LAB_HOME")
+    os.environ["WORKBOOK_LAB_HOME"] = str(home)
+    try:
+        lab_up(progress=False)
+        yield home
+    finally:
+        lab_down()
+        if before is None:
+            del os.environ["WORKBOOK_LAB_HOME"]
+        else:
+            os.environ["WORKBOOK_LAB_HOME"] = before
+    assert gone(str(home)) == []

@@ -56,3 +56,12 @@ def band(figure: go.Figure, x: pd.Series, low: pd.Series, high: pd.Series, *, co
         showlegend=False,
         hoverinfo="skip",
     )
+
+
+def shade(cosine: float) -> tuple[str, str]:
+    """Ground and ink of a cell that shows a cosine: `COSINE_SCALE` from 0 to 1, and black or white, whichever reads."""
+    from plotly.colors import sample_colorscale
+
+    ground = str(sample_colorscale(COSINE_SCALE, [min(1.0, max(0.0, cosine))])[0])
+    red, green, blue = (float(part) for part in ground[4:-1].split(","))
+    return ground, "#000" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "#fff"

@@ -27,8 +27,8 @@ def summary(ledger: View) -> list[str]:
     confirmed = _with(ledger, "confirmed")
     for h, v in confirmed:
         lines.append(f"Confirmed, {h.id}: {sentence(h.claim)} {sentence(v.reason)} Evidence: {', '.join(v.because)}.")
-    if not confirmed:
-        lines.append("No hypothesis is confirmed.")
+    if all(of_fix(h) for h, _ in confirmed):
+        lines.append("No hypothesis about the cause is confirmed.")
     lines += [f"Fix: {sentence(text)}" for text in fixes(ledger)]
     lines += [f"{e.title}: {e.summary}{where(e)}" for e in state.evidence() if e.source in COUNTED][:6]
     refuted = _with(ledger, "refuted")
@@ -44,11 +44,18 @@ def cause(ledger: View) -> Section:
     """Root cause, trigger and fix, each told apart."""
     text = []
     for h, v in _with(ledger, "confirmed"):
-        text.append(f"Cause: {sentence(h.claim)} {sentence(v.reason)} ({v.id}, because of {', '.join(v.because)})")
-    text = text or ["Cause: none is confirmed yet."]
+        word = "Effect of the fix" if of_fix(h) else "Cause"
+        text.append(f"{word}: {sentence(h.claim)} {sentence(v.reason)} ({v.id}, because of {', '.join(v.because)})")
+    if not any(line.startswith("Cause") for line in text):
+        text = ["Cause: none is confirmed yet.", *text]
     told = [f"Trigger: {sentence(note.text)}" for note in ledger.state.notes("trigger")]
     text += told or ["Trigger: what set it off is not recorded."]
     return Section("Cause and trigger", [*text, *(f"Fix: {sentence(fix)}" for fix in fixes(ledger))])
+
+
+def of_fix(h: Hypothesis) -> bool:
+    """Whether a hypothesis is about the remedy: its key starts with ``fix``."""
+    return h.key == "fix" or h.key.startswith("fix-")
 
 
 def fixes(ledger: View) -> list[str]:

@@ -54,9 +54,11 @@ def keep(folder: Path, name: str, data: bytes) -> Path:
     Args:
         folder: the investigation's. name: such as ``ladder.plotly.json``.
     """
-    stem, dot, extension = name.partition(".")
-    slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:48] or "result"
-    path = folder / EVIDENCE / f"{slug}-{hashlib.sha256(data).hexdigest()[:12]}{dot}{extension}"
+    ending = re.search(r"(\.(plotly|table))?\.[a-z]{2,4}$", name)
+    extension = ending.group() if ending else ""
+    # The rest may come from a title, and a title from anywhere: it becomes one plain word.
+    slug = re.sub(r"[^a-z0-9]+", "-", name.removesuffix(extension).lower()).strip("-")[:48] or "result"
+    path = folder / EVIDENCE / f"{slug}-{hashlib.sha256(data).hexdigest()[:12]}{extension}"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)

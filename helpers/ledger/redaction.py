@@ -24,6 +24,7 @@ _RUN = re.compile(r"[A-Za-z0-9_.-]{400,}")
 _STAND_IN = "LNGRUN{:06d}RUNLNG"
 _SECRET_KEY = re.compile(r"(?i)(token|secret|password|passwd|api_?key|credential)$")
 _KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
+_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@")  # of an address such as http://ann:***@proxy
 _ADDRESS = re.compile(r"\b[\w.+-]+@(?:\d{1,3}(?:\.\d{1,3}){3}|[\w-]+(?:\.[\w-]+)+)")
 _HOMES = re.compile(r"(?:/home/|/Users/)[^/\s\"']+|(?<![\w.~-])/root(?=[/\s\"':,)]|$)")
 # An address in numbers, but the loopback and what is a version.
@@ -57,7 +58,7 @@ def redact(text: str, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = (
         for home in sorted({*homes, *_own_home()}, key=len, reverse=True):
             if len(home) > 1:
                 text = re.sub(re.escape(home.rstrip("/")) + r"(?![\w.-])", "~", text)
-        text = _HOMES.sub("~", text)
+        text = _LOGIN.sub(r"\1***@", _HOMES.sub("~", text))
         text = _ADDRESS.sub("***@***", text)
         if user := _own_name():
             text = re.sub(rf"\b{re.escape(user)}@", "***@", text)

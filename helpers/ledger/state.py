@@ -103,7 +103,8 @@ class State:
         if found is None:
             return []
         moved = [f"{id} was replaced by {self.now(id)}" for id in found.because if self.now(id) != id]
-        later = [e.id for e in self.evidence(hypothesis) if e.line > found.line and e.replaces not in found.because]
+        weighty = [e for e in self.evidence(hypothesis) if e.bearing != "neutral" and e.replaces not in found.because]
+        later = [e.id for e in weighty if e.line > found.line]
         words = [f"evidence that came later: {', '.join(later)}"] if later else []
         late = [a for a in self.amendments(hypothesis) if a.line > found.line]
         return [*moved, *words, *([f"the {late[-1].field} was changed afterwards"] if late else [])]

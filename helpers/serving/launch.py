@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,11 +91,14 @@ def plan(box: Box, profile: Profile) -> Plan:
     return Plan(run, profile, argv, probe["port"], checkout, applied, upload(box, python=python))
 
 
-def launch(box: Box, profile: Profile, *, progress: bool = True) -> Run:
+def launch(
+    box: Box, profile: Profile, *, progress: bool = True, planned_as: Callable[[Plan], None] | None = None
+) -> Run:
     """Start a server and return at once; `Run.wait_ready` waits for it.
 
     It runs in a session of its own and outlives this process and the connection. The exact command is shown on
-    standard error before it runs (``progress`` off: not). Ctrl-C while it is being started stops it.
+    standard error before it runs (``progress`` off: not), and ``planned_as`` is called with the plan. Ctrl-C while it
+    is being started stops it.
 
     Raises:
         As `plan`; RemoteFailed: WB-SERVE-NO-PROGRAM.
@@ -104,6 +107,8 @@ def launch(box: Box, profile: Profile, *, progress: bool = True) -> Run:
         planned = plan(box, profile)
         if progress:
             show_command(planned.text)
+        if planned_as is not None:
+            planned_as(planned)
         try:
             return start(box, planned)
         except RemoteFailed as error:

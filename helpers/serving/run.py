@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from helpers.errors import RemoteFailed, WorkbookError, WrongResult
@@ -90,6 +90,7 @@ class Run:
         *,
         progress: bool = True,
         on_interrupt: Literal["stop", "leave"] = "stop",
+        watcher: Callable[[Stage, str, str | None], None] | None = None,
     ) -> Run:
         """Wait until the server answers, telling its stages; returns itself.
 
@@ -97,6 +98,8 @@ class Run:
             timeout: seconds from now.
             progress: show stages and seconds on standard error.
             on_interrupt: what Ctrl-C does with the server; ``leave`` lets it load on.
+            watcher: is told the stage, its detail, and the line of the log that came, every two seconds at least; what
+                it raises ends the waiting, a KeyboardInterrupt as Ctrl-C does.
 
         Raises:
             RemoteFailed: the cause of its death as a code, with the log lines that tell it, as soon as it is dead;
@@ -104,7 +107,7 @@ class Run:
         """
         shown = Progress(f"{self.id} on {self.box.name}", enabled=progress)
         try:
-            self._await(timeout, shown)
+            self._await(timeout, shown, watcher)
         except BaseException as error:
             interrupted = isinstance(error, KeyboardInterrupt)
             shown.done("interrupted" if interrupted else "failed")
@@ -134,7 +137,7 @@ class Run:
             raise _leftovers(self, report)
         return report
 
-    def _await(self, timeout: float, shown: Progress) -> None:
+    def _await(self, timeout: float, shown: Progress, watcher: Callable[[Stage, str, str | None], None] | None) -> None:
         stage: Stage = "starting"
         detail = ""
         lines: deque[str] = deque(maxlen=LAST)
@@ -153,7 +156,10 @@ class Run:
                 stage = max(stage, stage_of(event["text"]) or stage, key=STAGES.index)
                 percent = percent_of(event["text"])
                 detail = "" if percent is None else f"{percent}%"
-            shown.update(stage, "connection lost, trying again" if kind == "lost" else detail)
+            told = "connection lost, trying again" if kind == "lost" else detail
+            shown.update(stage, told)
+            if watcher is not None:
+                watcher(stage, told, event["text"] if kind == "line" else None)
             if shown.seconds() > timeout:
                 raise self._late(stage, timeout, list(lines))
 

@@ -71,12 +71,7 @@ def compare_features(capture: Capture, dump: Dump, aligned: Aligned | None = Non
     check_width(capture, dump)
     found = compare_aligned(align_features(capture, dump) if aligned is None else aligned, dump)
     if found is None:
-        raise UsageError(
-            "WB-ALIGN-NOTHING",
-            f"{capture.path} and {dump.path} share no tokens that can be compared",
-            expected="requests that start as the dump's samples do, with a feed",
-            next=f"workbook capture BOX RUN --replay {dump.path}",
-        )
+        raise nothing_shared(capture, dump)
     return found
 
 
@@ -89,6 +84,16 @@ def trained_boundaries(capture: Capture, dump: Dump) -> list[int] | None:
     found = [match.boundary for match in compare_features(capture, dump).trained if match is not None]
     known = [boundary for boundary in found if boundary is not None]
     return known if known and len(known) == dump.slots else None
+
+
+def nothing_shared(capture: Capture, dump: Dump) -> UsageError:
+    """The error where no token can be compared."""
+    return UsageError(
+        "WB-ALIGN-NOTHING",
+        f"{capture.path} and {dump.path} share no tokens that can be compared",
+        expected="requests that start as the dump's samples do, with a feed",
+        next=f"workbook capture BOX RUN --replay {dump.path}",
+    )
 
 
 def check_width(capture: Capture, dump: Dump) -> None:

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from demo_run import DemoRun
-from playwright.sync_api import Browser, sync_playwright
+from jupyter_page import ARTEFACTS
+from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.timeout(1000)
-ARTEFACTS = Path(os.environ.get("WORKBOOK_TEST_ARTEFACTS") or Path(__file__).parents[2] / "test-artefacts")
 FIGURES = 5
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium, or whichever this machine has."""
-    found = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
-    assert found, "no Chromium on this machine: apt-get install chromium"
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=[*quiet, "--disable-component-update"])
-        yield chromium
-        chromium.close()
 
 
 def test_the_report_opens_offline_and_draws_every_figure(demo: DemoRun, browser: Browser) -> None:

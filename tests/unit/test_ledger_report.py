@@ -72,6 +72,7 @@ def test_hostile_strings_are_text(story: Ledger) -> None:
     assert "<!--" not in page
     assert not re.findall(r"<(?:script|link|img|iframe|object)[^>]+(?:src|href)=[\"'](?!data:)[^\"'>]+", page)
     assert "evil.example/picture" not in page
+    assert sorted(p.name for p in (story.folder / "evidence").iterdir() if not p.is_file()) == []
     embedded = re.search(r'<script type="application/json" id="report-data">(.*?)</script>', page, re.S)
     assert embedded is not None
     assert json.loads(embedded.group(1)) == json.loads(paths.json.read_text())
@@ -83,5 +84,5 @@ def test_nothing_private_is_in_any_file(story: Ledger) -> None:
     paths = story.report(hosts=("gpu-17.example",))
     for path in (paths.html, paths.json, paths.markdown or Path()):
         text = path.read_text().replace(get_plotlyjs(), "")
-        for private in (SECRET, "/home/ann", "10.1.2.3", "gpu-17", "ann@", "s3cretvalue", story.entries[0].by):
+        for private in (SECRET, "/home/ann", "10.1.2.3", "gpu-17", "ann@", "//ann", "s3cretvalue", story.entries[0].by):
             assert private not in text, (path.name, private)

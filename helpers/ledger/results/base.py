@@ -33,7 +33,7 @@ class Summary:
         values: figures and findings, ready for JSON. config: a configuration by its name, for the report to compare.
         files: that it rests on, each with its sha256 where that is known already. keep: to be saved.
         n: observations, of ``unit``. seed: of what was drawn.
-        command: the same by the command line.
+        command: the same by the command line; places: what stands for a word of it (CAPTURE, DUMP, BOX).
     """
 
     source: str
@@ -52,6 +52,7 @@ class Summary:
     unit: str | None = None
     config: dict[str, Any] = field(default_factory=dict)
     command: str | None = None
+    places: dict[str, str] = field(default_factory=dict)
 
     def within(self, context: Summary) -> Summary:
         """The same, with what it does not know itself taken from what it was made of."""
@@ -61,13 +62,25 @@ class Summary:
             run=self.run or context.run,
             profile=self.profile or context.profile,
             profile_hash=self.profile_hash or context.profile_hash,
-            patches=tuple(dict.fromkeys([*self.patches, *context.patches])),
+            patches=_together(self.patches, context.patches),
             versions={**context.versions, **self.versions},
             seed=self.seed if self.seed is not None else context.seed,
             n=self.n if self.n is not None else context.n,
             unit=self.unit if self.n is not None else context.unit,
             config={**context.config, **self.config},
+            command=self.command and _placed(self.command, context.places),
+            places={**context.places, **self.places},
         )
+
+
+def _together(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    """Patches of both; a bare name gives way to the same with its hash."""
+    every = dict.fromkeys([*one, *other])
+    return tuple(name for name in every if not any(more.startswith(f"{name}@") for more in every))
+
+
+def _placed(command: str, places: Mapping[str, str]) -> str:
+    return " ".join(places.get(word, word) for word in command.split(" "))
 
 
 Reader = Callable[[Any], Summary]

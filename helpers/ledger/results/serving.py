@@ -68,7 +68,8 @@ def run(result: Run) -> Summary:
     """As its record, and how to start it again."""
     from dataclasses import replace
 
-    return replace(record(result.record), command=f"workbook serve {result.box.name} {result.profile.name}")
+    name = result.box.name
+    return replace(record(result.record), command=f"workbook serve {name} {result.profile.name}", places={"BOX": name})
 
 
 @reader("helpers.serving.session.Served")

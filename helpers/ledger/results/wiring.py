@@ -57,6 +57,7 @@ def capture_folder(path: Path) -> Summary:
         versions={about["engine"]["name"]: about["engine"]["version"]},
         n=rows,
         unit="tokens",
+        places={"CAPTURE": shlex.quote(str(path))},
         config={f"launch of {name or about['run']}": launch},
     )
 
@@ -82,6 +83,7 @@ def dump(result: Dump) -> Summary:
         keep=() if small else (saved("dump-files.json", sizes),),
         n=len(result),
         unit="samples",
+        places={"DUMP": shlex.quote(str(result.path))},
         command=f"workbook inspect {shlex.quote(str(result.path))}",
     )
 
