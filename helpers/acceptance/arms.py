@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from helpers.acceptance.load_client import served_model
-from helpers.acceptance.load_failures import explained
+from helpers.acceptance.load_failures import dead_workers, explained
 from helpers.acceptance.load_records import Failure
 from helpers.acceptance.load_settings import LoadSettings
 from helpers.serving.argv import expand, masked, masked_argv
@@ -31,11 +31,18 @@ class Seat:
 
     Attributes:
         url: its address here. run: its run's id. explain: what the box says of a failure seen here.
+        watch: why nothing more will come, where the box knows.
     """
 
     url: str
     run: str | None
     explain: Callable[[Failure], Failure] = lambda failure: failure
+    watch: Callable[[], str | None] | None = None
+
+
+def seat_of(run: Run, url: str) -> Seat:
+    """A run's server, reached at ``url``."""
+    return Seat(url, run.id, lambda failure: explained(failure, run), lambda: dead_workers(run))
 
 
 class Arm(Protocol):
@@ -83,7 +90,7 @@ class RunArm:
     @contextmanager
     def open(self, *, progress: bool = True) -> Iterator[Seat]:
         with self.run.tunnel() as tunnel:
-            yield Seat(tunnel.url, self.run.id, lambda failure: explained(failure, self.run))
+            yield seat_of(self.run, tunnel.url)
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ class ProfileArm:
     @contextmanager
     def open(self, *, progress: bool = True) -> Iterator[Seat]:
         with serving(self.box, self.profile, timeout=self.timeout, progress=progress) as served:
-            yield Seat(served.url, served.run.id, lambda failure: explained(failure, served.run))
+            yield seat_of(served.run, served.url)
 
 
 @dataclass(frozen=True)

@@ -196,13 +196,14 @@ def take(
     """
     model = model_name(seat, settings)
     prompts = [task.request.prompt for task in tasks]
-    for answer in answers(seat.url, warmups(prompts, settings), settings, model=model):
+    for answer in answers(seat.url, warmups(prompts, settings), settings, model=model, watch=seat.watch):
         if answer.failure is not None:
             return seat.explain(answer.failure), True
     failure: Failure | None = None
     failed = done = tokens = 0
     gone = False
-    for answer in answers(seat.url, [task.request for task in tasks], settings, model=model):
+    asked = [task.request for task in tasks]
+    for answer in answers(seat.url, asked, settings, model=model, watch=seat.watch):
         journal.append({"arm": tasks[0].arm, "pass": tasks[0].turn, "run": seat.run, **to_row(answer)})
         done, tokens = done + answer.ok, tokens + answer.tokens
         if answer.failure is not None:

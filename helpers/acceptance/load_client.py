@@ -12,8 +12,9 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
@@ -24,8 +25,12 @@ from helpers.acceptance.prompts import Prompt
 
 WARMUP_TOKENS = 8
 CONNECT_S = 10.0
+#: Seconds of silence after which it is asked whether the server still has all its processes.
+WATCH_S = 10.0
 #: Codes of failures after which no further request is worth sending.
 GONE = frozenset({"WB-LOAD-NO-SERVER", "WB-LOAD-STALLED"})
+
+_Met = tuple[str, str] | None  # (code, what happened), None for an answer that came to its end
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,14 @@ class Request:
     tokens: int | None = None
 
 
-def answers(url: str, requests: Sequence[Request], settings: LoadSettings, *, model: str = "") -> Iterator[Answer]:
+def answers(
+    url: str,
+    requests: Sequence[Request],
+    settings: LoadSettings,
+    *,
+    model: str = "",
+    watch: Callable[[], str | None] | None = None,
+) -> Iterator[Answer]:
     """Send requests, ``settings.concurrency`` at a time and in order; yields each answer as it ends.
 
     After more than ``settings.max_failures`` failed requests, or one that says that the server is gone, nothing more is
@@ -47,13 +59,15 @@ def answers(url: str, requests: Sequence[Request], settings: LoadSettings, *, mo
     Args:
         url: the server's base address, such as ``http://127.0.0.1:31000`` (a tunnel's).
         model: the served name, for the OpenAI endpoints.
+        watch: asked in a thread of its own while nothing comes; what it says ends all requests at once. SGLang goes on
+            listening, in silence, when its scheduler was killed.
 
     Yields:
         Answers in the order in which they end; a failed one has ``failure``, and what had come until then.
     """
     done: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
     loop = asyncio.new_event_loop()
-    task = loop.create_task(_send_all(url, requests, settings, model, done))
+    task = loop.create_task(_send_all(url, requests, settings, model, watch, done))
 
     def work() -> None:
         try:
@@ -80,9 +94,11 @@ async def _send_all(
     requests: Sequence[Request],
     settings: LoadSettings,
     model: str,
+    watch: Callable[[], str | None] | None,
     done: queue.SimpleQueue[Answer | None],
 ) -> None:
     waiting = iter(requests)
+    pulse = _Pulse()
     failures, gone = 0, False
     timeout = httpx.Timeout(settings.stall_s, connect=CONNECT_S)
     limits = httpx.Limits(max_connections=settings.concurrency)
@@ -93,25 +109,64 @@ async def _send_all(
             request = next(waiting, None)
             if request is None:
                 return
-            answer = await _ask(client, request, settings, model)
+            answer = await _ask(client, request, settings, model, pulse)
             if answer.failure is not None:
                 failures += 1
                 gone = gone or answer.failure.code in GONE
             done.put(answer)
 
-    async with (
-        httpx.AsyncClient(base_url=url, timeout=timeout, limits=limits, trust_env=False) as client,
-        asyncio.TaskGroup() as group,
-    ):
-        for _ in range(min(settings.concurrency, len(requests))):
-            group.create_task(worker())
+    watching = asyncio.create_task(pulse.watched(watch))
+    try:
+        async with (
+            httpx.AsyncClient(base_url=url, timeout=timeout, limits=limits, trust_env=False) as client,
+            asyncio.TaskGroup() as group,
+        ):
+            for _ in range(min(settings.concurrency, len(requests))):
+                group.create_task(worker())
+    finally:
+        watching.cancel()
 
 
-async def _ask(client: httpx.AsyncClient, request: Request, settings: LoadSettings, model: str) -> Answer:
+class _Pulse:
+    """When something came last, over all requests; ``lost`` is set to the reason when nothing will come any more."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def beat(self) -> None:
+        self.last = time.monotonic()
+
+    async def watched(self, watch: Callable[[], str | None] | None) -> None:
+        while watch is not None:
+            await asyncio.sleep(WATCH_S / 4)
+            if time.monotonic() - self.last > WATCH_S:
+                if said := await asyncio.to_thread(watch):
+                    self.lost.set_result(said)
+                    return
+                self.beat()
+
+    async def unless_lost(self, following: Coroutine[Any, Any, _Met]) -> _Met:
+        """What the stream came to, or why it never will."""
+        task = asyncio.ensure_future(following)
+        try:
+            either: set[asyncio.Future[Any]] = {task, self.lost}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else ("WB-LOAD-STALLED", self.lost.result())
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+
+async def _ask(
+    client: httpx.AsyncClient, request: Request, settings: LoadSettings, model: str, pulse: _Pulse
+) -> Answer:
     body = body_of(request.prompt, request.seed, settings, model=model, tokens=request.tokens)
     stream = stream_for(settings.endpoint)
     started, clock = time.time(), time.monotonic()
-    failure = await _follow(client, PATHS[settings.endpoint], body, stream, clock, settings.stall_s)
+    following = _follow(client, PATHS[settings.endpoint], body, stream, clock, settings.stall_s, pulse)
+    failure = await pulse.unless_lost(following)
     seconds = time.monotonic() - clock
     with contextlib.suppress(Refused):  # a cut stream's last chunk; the failure is known already
         stream.close()
@@ -133,8 +188,8 @@ async def _ask(client: httpx.AsyncClient, request: Request, settings: LoadSettin
 
 
 async def _follow(
-    client: httpx.AsyncClient, path: str, body: object, stream: Stream, clock: float, stall_s: float
-) -> tuple[str, str] | None:
+    client: httpx.AsyncClient, path: str, body: object, stream: Stream, clock: float, stall_s: float, pulse: _Pulse
+) -> _Met:
     """Read the stream to its end; (code, what happened) where it does not come to one."""
     try:
         async with client.stream("POST", path, json=body) as response:
@@ -146,6 +201,7 @@ async def _follow(
                 now = time.monotonic()
                 if stream.feed(line, now - clock):
                     moved = now
+                    pulse.beat()
                 elif now - moved > stall_s:  # kept alive by comments, and nothing comes
                     return "WB-LOAD-STALLED", f"nothing new came for {stall_s:g} s"
         return None if stream.complete else ("WB-LOAD-CUT", "the stream ended before the request had")

@@ -40,13 +40,15 @@ def explained(failure: Failure, run: Run, *, patience: float = PATIENCE) -> Fail
     except WorkbookError as error:
         said = f"{failure.message}; {box} could not be asked about {run.id}: {error.code}: {error.message}"
         return failure.model_copy(update={"message": said, "next": error.next or failure.next})
-    if state == "dead":
+    if state in ("dead", "crippled"):
         crash = recognise(lines)
+        what = f"{run.id} died" if state == "dead" else f"a worker process of {run.id} died"
+        hint = crash.next.replace("BOX", box).replace("RUN", run.id)
         return Failure(
             code=crash.code,
-            message=f"{run.id} died on {box} in the middle of the load: {crash.summary}. Seen here: {failure.message}",
+            message=f"{what} on {box} in the middle of the load: {crash.summary}. Seen here: {failure.message}",
             expected="a server that lives as long as the load",
-            next=crash.next.replace("BOX", box).replace("RUN", run.id),
+            next=hint if state == "dead" else f"workbook stop {box} {run.id} (what is left of it holds memory); {hint}",
             lines=crash.lines,
         )
     last = tuple(line for line in lines if line.strip())[-SHOWN:]
@@ -64,7 +66,7 @@ def explained(failure: Failure, run: Run, *, patience: float = PATIENCE) -> Fail
 
 
 def _look(run: Run, patience: float) -> str:
-    """``dead``, ``silent`` or ``well``; a server that is dying is given the time to be dead."""
+    """``dead``, ``crippled``, ``silent`` or ``well``; a server that is dying is given the time to be dead."""
     until = time.monotonic() + patience
     while True:
         found = get_run(run.box, run.id, python=run.record.engine.python)
@@ -73,8 +75,22 @@ def _look(run: Run, patience: float) -> str:
         if _healthy(run):
             return "well"
         if time.monotonic() > until:
-            return "silent"
+            return "crippled" if dead_workers(run) else "silent"
         time.sleep(0.5)
+
+
+def dead_workers(run: Run) -> str | None:
+    """Processes of a run that have died while its server lives and keeps their entries; None where there is none.
+
+    SGLang 0.5.9 goes on listening when its scheduler is killed (by the kernel for its memory, say), and never answers.
+    """
+    try:
+        told = run.box.run(["ps", "-eo", "pgid=,stat=,pid=,comm="], check=False, idempotent=True).stdout
+    except WorkbookError:
+        return None
+    rows = [line.split(None, 3) for line in told.splitlines()]
+    dead = [f"pid {row[2]} {row[3]}" for row in rows if len(row) == 4 and row[0] == str(run.pgid) and row[1][0] == "Z"]
+    return f"worker processes of the server are dead: {', '.join(dead)}" if dead else None
 
 
 def _healthy(run: Run) -> bool:

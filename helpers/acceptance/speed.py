@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Interval = tuple[float, float]
 
+#: Measured means of requests in flight are never the very same; a twentieth apart they count as equal batches.
+ALIKE = 1.05
+
 
 @dataclass(frozen=True)
 class StepTime:
@@ -213,7 +216,8 @@ def step_cost(times: Sequence[StepTime]) -> StepCost:
     plain = [t for t in times if t.num_steps == 0]
     verify = sorted((t for t in times if t.num_steps > 0), key=lambda t: t.num_steps)
     running = {t.running for t in times}
-    if len(plain) != 1 or not verify or len({t.num_steps for t in verify}) != len(verify) or len(running) > 1:
+    unequal = max(running, default=1.0) > ALIKE * min(running, default=1.0)
+    if len(plain) != 1 or not verify or len({t.num_steps for t in verify}) != len(verify) or unequal:
         raise UsageError(
             "WB-SPEED-INPUT",
             f"step times of num_steps {sorted(t.num_steps for t in times)} with {sorted(running)} requests running",

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.acceptance.arms import ModelAbout, Seat, about, deciding
+from helpers.acceptance.arms import ModelAbout, Seat, about, deciding, seat_of
 from helpers.acceptance.bench_result import Bench
 from helpers.acceptance.bench_run import ROWS, bench, check, described
 from helpers.acceptance.grid import Grid
 from helpers.acceptance.journal import Journal, claim
-from helpers.acceptance.load_failures import as_failure, explained
+from helpers.acceptance.load_failures import as_failure
 from helpers.acceptance.points import Point, points
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.sweep_results import Sweep, write_results
@@ -56,7 +56,7 @@ class _Side:
         run = self.run
         assert run is not None, "a bench that has all answers asks nobody"
         with run.tunnel() as tunnel:
-            yield Seat(tunnel.url, run.id, lambda failure: explained(failure, run))
+            yield seat_of(run, tunnel.url)
 
 
 def sweep(

@@ -16,7 +16,7 @@ from typing import Any
 class Faulty(ThreadingHTTPServer):
     """Attributes:
     faults: prompt's first token -> fault of its answer: ``500``, ``cut``, ``silent``, ``comments``, ``error``,
-        ``garbage``, ``short``, ``refuse``. incremental: chunks hold only what is new.
+        ``garbage``, ``short``, ``refuse``, ``other`` (other tokens). incremental: chunks hold only what is new.
     asked: bodies received. release: set it, and silent streams end.
     """
 
@@ -69,10 +69,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _events(self, first: int, tokens: int, fault: str) -> Iterator[str]:
         for have in range(1, tokens + 1):
-            if fault and have == 3:
+            if fault not in ("", "other") and have == 3:
                 yield from self._fault(fault)
                 return
-            yield chunk(first, have, tokens, incremental=self.server.incremental)
+            yield chunk(first, have, tokens, incremental=self.server.incremental, other=fault == "other")
 
     def _fault(self, fault: str) -> Iterator[str]:
         if fault == "error":
@@ -90,10 +90,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
-def chunk(first: int, have: int, tokens: int, *, incremental: bool = False) -> str:
+def chunk(first: int, have: int, tokens: int, *, incremental: bool = False, other: bool = False) -> str:
     """One event of a stream: all so far, or only what is new; the counters with the last."""
     done = have == tokens
-    ids = [first + 100 + place for place in range(have)]
+    ids = [7 if other and place >= 2 else first + 100 + place for place in range(have)]
     meta: dict[str, Any] = {"id": "r", "prompt_tokens": 3, "completion_tokens": have, "finish_reason": None}
     if done:
         steps = tokens - 1

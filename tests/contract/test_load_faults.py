@@ -30,7 +30,7 @@ SPECULATING = Profile(
     draft="~/d",
     speculation=Speculation(num_steps=3, num_draft_tokens=4),
 )
-SETTINGS = LoadSettings(max_new_tokens=6, warmup=0, stall_s=0.5)
+SETTINGS = LoadSettings(max_new_tokens=6, warmup=0, stall_s=2)
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_a_stream_is_read_whole(server: Faulty, incremental: bool) -> None:
         ("cut", "WB-LOAD-CUT", "after 2 new tokens", 2),
         ("short", "WB-LOAD-CUT", "before the request had", 2),
         ("refuse", "WB-LOAD-CUT", "after 0 new tokens", 0),
-        ("silent", "WB-LOAD-STALLED", "nothing came for 0.5 s", 2),
-        ("comments", "WB-LOAD-STALLED", "nothing new came for 0.5 s", 2),
+        ("silent", "WB-LOAD-STALLED", "nothing came for 2 s", 2),
+        ("comments", "WB-LOAD-STALLED", "nothing new came for 2 s", 2),
     ],
 )
 def test_a_fault_in_the_middle_ends_it_partial_with_the_cause(
@@ -130,6 +130,25 @@ def test_what_is_in_flight_comes_to_its_end(server: Faulty, tmp_path: Path) -> N
     assert found.failure.code == "WB-LOAD-STALLED"
 
 
+def test_a_server_known_to_be_dead_is_not_waited_for(server: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence, and the box says why: both requests in flight end at once, with that."""
+    from helpers.acceptance import load_client
+
+    monkeypatch.setattr(load_client, "WATCH_S", 0.1)
+    server.faults = {1: "silent", 2: "silent"}
+    requests = [Request(prompt) for prompt in PROMPTS]
+    patient = SETTINGS.model_copy(update={"stall_s": 100, "concurrency": 2})
+    found = list(answers(server.url, requests, patient, watch=lambda: "its scheduler is dead"))
+    failed = [answer for answer in found if answer.failure is not None]
+    assert {answer.id for answer in failed} == {"p1", "p2"}
+    assert len(found) == 3
+    for answer in failed:
+        assert answer.failure is not None
+        assert answer.failure.code == "WB-LOAD-STALLED"
+        assert "its scheduler is dead" in answer.failure.message
+        assert answer.tokens == 2
+
+
 def test_an_interrupt_leaves_rows_and_a_summary(
     server: Faulty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +166,8 @@ def test_an_interrupt_leaves_rows_and_a_summary(
 
 
 def test_two_servers_are_asked_in_turn_and_compared(server: Faulty, tmp_path: Path) -> None:
-    """A B B A; the second server says another third token for one prompt."""
+    """A B B A; the second server says something else from the third token of one prompt on."""
+    server.faults = {4: "other"}
     base = Profile(name="plain", engine="sglang==0.5.9", model="~/m")
     with faulty() as other:
         arms = [UrlArm(other.url, base), UrlArm(server.url, SPECULATING)]
@@ -155,7 +175,10 @@ def test_two_servers_are_asked_in_turn_and_compared(server: Faulty, tmp_path: Pa
     order = list(dict.fromkeys((row["arm"], row["pass"]) for row in rows(tmp_path)))
     assert order == [("plain", 0), ("fast", 0), ("fast", 1), ("plain", 1)]
     [against] = found.versus
-    assert (against.greedy_equal, against.compared, against.differing) == (True, 5, 0)
+    assert (against.greedy_equal, against.compared, against.differing) == (False, 5, 1)
+    assert against.first is not None
+    assert (against.first.prompt, against.first.token, against.first.got, against.first.wanted) == ("p4", 2, 7, 106)
+    assert "p4, new token 2 is 7, the baseline's 106" in bench_text(found)
     assert against.speed is not None
     assert (against.speed.pairs, against.speed.prompts) == (2, 5)
     assert against.speed.ci95[0] <= against.speed.ratio <= against.speed.ci95[1]

@@ -14,6 +14,7 @@ from helpers.acceptance.grid import LAB_GRID, Axes, Grid, Spec, Wiring, read_gri
 from helpers.acceptance.points import Point, named, option, points, with_option
 from helpers.acceptance.sweep_results import read_rows, sweep_frame, sweep_text, write_results
 from helpers.acceptance.sweep_state import Row, State
+from helpers.cli import main
 from helpers.errors import UsageError
 from helpers.serving import load_profiles
 
@@ -41,6 +42,17 @@ def test_the_labs_own_grid() -> None:
     assert grid.prompts is not None
     assert grid.prompts.is_file()
     assert LAB_GRID.parent.name == "grids"
+
+
+def test_a_plan_starts_nothing_and_needs_no_box(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", "no-such-box", "--grid", str(LAB_GRID), "--plan", "--json"])
+    assert ended.value.code == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [point["server"] for point in told][:2] == ["baseline", "right-steps1"]
+    with pytest.raises(SystemExit):
+        main(["sweep", "no-such-box", "--grid", str(LAB_GRID), "--plan"])
+    assert "13 points, 13 starts, 8 prompts each" in capsys.readouterr().out
 
 
 def test_batch_sizes_share_a_server_and_follow_each_other() -> None:

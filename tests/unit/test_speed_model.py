@@ -220,3 +220,9 @@ def test_a_sweep_is_predicted_from_its_other_points() -> None:
     spans = {row["point"]: (row["measured"], row["low"], row["high"]) for row in table.to_dict("records")}
     assert order_contradictions(dict(zip(table["point"], table["predicted"], strict=True)), spans) == []
     assert held_out(sweep_frame(rows[:3])).empty
+
+
+def test_means_of_requests_in_flight_that_differ_by_rounding_are_equal_batches() -> None:
+    """As two loads of one request at a time are measured."""
+    times = [StepTime(0, 0.010, running=0.99999999983), StepTime(3, 0.028, running=1.0000000026)]
+    assert step_cost(times).seconds(3) == pytest.approx(0.028)
