@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from benchmarks.rows import Row, by_turns
 
+NAMES = ("import_vs_pandas",)
 
-def rows() -> Iterator[Row]:
+
+def rows(names: Sequence[str] = NAMES) -> Iterator[Row]:
     """`import helpers` against `import pandas`, each in a fresh interpreter."""
 
     def run(statement: str) -> None:

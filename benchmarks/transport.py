@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -22,14 +22,20 @@ MIB = 1 << 20
 RANKS = 8
 
 
-def rows() -> Iterator[Row]:
-    """Every row of this module; each names its peer and what both did."""
+NAMES = ("pull_vs_scp_verified", "pull_vs_scp", "pull_8_replicas_vs_scp", "exec_vs_ssh_mux")
+
+
+def rows(names: Sequence[str] = NAMES) -> Iterator[Row]:
+    """The rows called so; each names its peer and what both did."""
     with tempfile.TemporaryDirectory(prefix="wb-bench-") as name:
         folder = Path(name)
         with running(folder) as server:
-            yield from _pulls(server, folder)
-            yield _replicas(server, folder)
-            yield _round_trip(server)
+            if pulls := [name for name in names if name.startswith("pull_vs")]:
+                yield from _pulls(server, folder, pulls)
+            if "pull_8_replicas_vs_scp" in names:
+                yield _replicas(server, folder)
+            if "exec_vs_ssh_mux" in names:
+                yield _round_trip(server)
 
 
 def _aged(path: Path) -> None:
@@ -49,7 +55,7 @@ def _scp(server: Server, source: Path, target: Path, *options: str) -> None:
     subprocess.run(["scp", "-q", "-F", server.ssh_config, *options, f"box:{source}", target], check=True)
 
 
-def _pulls(server: Server, folder: Path) -> Iterator[Row]:
+def _pulls(server: Server, folder: Path, names: Sequence[str]) -> Iterator[Row]:
     size = 256
     source, ours, theirs = server.home / "random.bin", folder / "ours.bin", folder / "theirs.bin"
     source.write_bytes(os.urandom(size * MIB))
@@ -75,10 +81,13 @@ def _pulls(server: Server, folder: Path) -> Iterator[Row]:
         assert there.stdout.split()[0] == here.stdout.split()[0]
 
     what = f"{size} MiB of random bytes, connections included; ours verifies sha256 against the box"
-    times = by_turns(pull, verified, before=clear)
-    yield Row("pull_vs_scp_verified", times.speedup, "x", f"{what}; peer: scp, then sha256sum on both ends; {times}")
-    times = by_turns(pull, plain, before=clear)
-    yield Row("pull_vs_scp", times.speedup, "x", f"{what}; peer: scp, which verifies nothing; {times}")
+    for name, peer, words in (
+        ("pull_vs_scp_verified", verified, "scp, then sha256sum on both ends"),
+        ("pull_vs_scp", plain, "scp, which verifies nothing"),
+    ):
+        if name in names:
+            times = by_turns(pull, peer, before=clear)
+            yield Row(name, times.speedup, "x", f"{what}; peer: {words}; {times}")
     for path in (source, ours, theirs):
         _clear(path)
 

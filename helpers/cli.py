@@ -15,15 +15,20 @@ from typer.exceptions import TyperException
 from helpers import __version__
 from helpers.commands import (
     archaeology,
+    bench,
     boundaries,
     box,
+    counters,
     export,
     facts,
+    investigate,
     lab,
+    ledger,
     preflight,
     replay,
     serving,
     source,
+    sweep,
     wiring,
 )
 from helpers.commands.output import emit_error
@@ -51,6 +56,7 @@ def root() -> None:
 
 
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
+app.add_typer(ledger.app, name="ledger", no_args_is_help=True)
 for command in (
     box.run,
     facts.facts,
@@ -69,6 +75,11 @@ for command in (
     wiring.diagnose,
     wiring.inspect,
     replay.replay,
+    counters.counters,
+    bench.bench,
+    sweep.sweep,
+    ledger.report,
+    investigate.investigate,
     export.export,
 ):
     app.command(no_args_is_help=True)(command)

@@ -23,6 +23,7 @@ from safetensors import safe_open
 from remote import tensorfile
 from remote.capture_rows import Plan, Segment, Text, plan
 from remote.chunks import ROW_KEYS, CaptureFailed, Chunk, read_chunk, wait_for_ranks
+from remote.shards import Place, Share, not_whole, share_out
 
 SCHEMA = "workbook.capture/1"
 
@@ -53,60 +54,76 @@ def place_feed(drafts: Sequence[Chunk], targets: Sequence[Chunk], kept: dict[tup
     return [placed[place] for place in sorted(placed)]
 
 
-def write_rank(directory: Path, rank: int, chunks: list[Chunk], chosen: Plan) -> tuple[Path, int]:
-    """Write ``rank<r>.safetensors`` under a temporary name; gives that path and the number of feed rows."""
-    targets = [c for c in chunks if c.about["runner"] == "target"]
-    kept = {(row.step, row.row): i for i, row in enumerate(chosen.rows)}
-    feed = place_feed([c for c in chunks if c.about["runner"] == "draft"], targets, kept)
-    by_step = {chunk.step: chunk for chunk in chunks}
+def write_rank(directory: Path, share: Share, like: tensorfile.Spec) -> tuple[Path, int]:
+    """Write ``rank<r>.safetensors`` under a temporary name; gives that path and the number of feed rows.
+
+    Args:
+        like: dtype and width of each tensor that is written, a row for each token; ``feed`` where there is one.
+    """
+    targets = [c for c in share.chunks if c.about["runner"] == "target"]
+    kept = {(row.step, row.row): i for i, row in enumerate(share.rows)}
+    feed = place_feed([c for c in share.chunks if c.about["runner"] == "draft"], targets, kept)
+    by_step = {chunk.step: chunk for chunk in share.chunks}
     moves: dict[int, list[tuple[int, int]]] = {}  # step -> (row there, row of the output)
-    for i, row in enumerate(chosen.rows):
+    for i, row in enumerate(share.rows):
         moves.setdefault(row.step, []).append((row.row, i))
     feed_moves: dict[int, list[tuple[int, int]]] = {}
     for i, (_, step, there) in enumerate(feed):
+        if not share.holds(by_step[step], "feed", there):
+            raise not_whole(by_step[step], "the feed's rows lie on another rank than the states that they hold,")
         feed_moves.setdefault(step, []).append((there, i))
 
-    total = len(chosen.rows)
+    total = len(share.rows)
     spec: tensorfile.Spec = {"request": (torch.int32, (total,))}
     spec |= dict.fromkeys(ROW_KEYS, (torch.int64, (total,)))
-    # A tensor that some pass lacks (the embedding of an image, say) cannot be given a row for each token.
-    names = sorted(set.intersection(*(set(by_step[step].tensors) for step in moves)))
-    first = by_step[min(moves)]
-    spec |= {name: (first.tensors[name][0], (total, first.tensors[name][1][1])) for name in names}
-    if feed:
-        dtype, shape = by_step[feed[0][1]].tensors["feed"]
-        spec["feed"] = (dtype, (len(feed), shape[1]))
+    names = [name for name in like if name != "feed"]
+    spec |= {name: (like[name][0], (total, *like[name][1])) for name in names}
+    if "feed" in like:
+        spec["feed"] = (like["feed"][0], (len(feed), *like["feed"][1]))
         if [row for row, _, _ in feed] != list(range(total)):
             spec["feed_rows"] = (torch.int64, (len(feed),))
 
-    part = directory / f"rank{rank}.safetensors.part"
+    part = directory / f"rank{share.rank}.safetensors.part"
     out = tensorfile.create(part, spec)
-    out["request"].copy_(torch.tensor([row.request for row in chosen.rows], dtype=torch.int32))
+    out["request"].copy_(torch.tensor([row.request for row in share.rows], dtype=torch.int32))
     if "feed_rows" in out:
         out["feed_rows"].copy_(torch.tensor([row for row, _, _ in feed]))
     for step, pairs in moves.items():
-        copy_rows(by_step[step], [*ROW_KEYS, *names], pairs, out)
+        copy_rows(share, by_step[step], [*ROW_KEYS, *names], pairs, out)
     for step, pairs in feed_moves.items():
-        copy_rows(by_step[step], ["feed"], pairs, out)
+        copy_rows(share, by_step[step], ["feed"], pairs, out)
     del out
     tensorfile.sync(part)
     return part, len(feed)
 
 
-def copy_rows(chunk: Chunk, names: Sequence[str], pairs: list[tuple[int, int]], out: dict[str, torch.Tensor]) -> None:
-    """Copy rows of a chunk to their places: ``pairs`` of (row in the chunk, row of the output)."""
-    source = torch.tensor([a for a, _ in pairs])
+def tensors_of(shares: Sequence[Share]) -> tensorfile.Spec:
+    """Dtype and width of what every pass has: a tensor that some pass lacks (the embedding of an image, say) cannot be
+    given a row for each token. Ranks without a row of their own are written alike.
+    """
+    steps = [(share, step) for share in shares for step in sorted({row.step for row in share.rows})]
+    by_step = {share.rank: {chunk.step: chunk for chunk in share.chunks} for share in shares}
+    passes = [by_step[share.rank][step] for share, step in steps]
+    names = sorted(set.intersection(*(set(chunk.tensors) for chunk in passes)))
+    found = {name: (passes[0].tensors[name][0], passes[0].tensors[name][1][1:]) for name in names}
+    fed = (c for share in shares for c in share.chunks if c.about["runner"] == "draft" and "feed" in c.tensors)
+    if (first := next(fed, None)) is not None:
+        found["feed"] = (first.tensors["feed"][0], first.tensors["feed"][1][1:])
+    return found
+
+
+def copy_rows(
+    share: Share, chunk: Chunk, names: Sequence[str], pairs: list[tuple[int, int]], out: dict[str, torch.Tensor]
+) -> None:
+    """Copy rows of a chunk to their places: ``pairs`` of (row of the pass, row of the output)."""
+    rows = [a for a, _ in pairs]
     target = torch.tensor([b for _, b in pairs])
     with safe_open(chunk.path, framework="pt") as file:
         for name in names:
             tensor = file.get_tensor(name)
-            if tensor.shape[0] < len(chunk.positions) or tensor.shape[1:] != out[name].shape[1:]:
-                raise CaptureFailed(
-                    "WB-CAPTURE-SHARD",
-                    f"{name} is {list(tensor.shape)} in a pass of {len(chunk.positions)} tokens ({chunk.path.name})",
-                    expected="a row of one width for each token, on each rank",
-                    next="capture without an A2A MoE backend, data-parallel attention and context parallelism",
-                )
+            source = torch.tensor(rows if name in ROW_KEYS else share.index(chunk, name, rows))
+            if tensor.shape[1:] != out[name].shape[1:] or int(source.max()) >= len(tensor):
+                raise not_whole(chunk, f"{name} is {list(tensor.shape)}, not {list(out[name].shape[1:])} a row,")
             out[name][target] = tensor[source]
 
 
@@ -115,40 +132,48 @@ def assemble(directory: Path, order: dict[str, Any], *, patience: float = 10.0) 
     chunk_dir = directory / "chunks"
     about = order["capture"]
     texts = [Text(r["id"], (*r["prompt_ids"], *r["output_ids"]), len(r["prompt_ids"])) for r in order["requests"]]
-    parts: list[tuple[Path, Path]] = []
-    plans: list[tuple[list[tuple[int, int]], Plan]] = []
-    facts: dict[str, Any] = {}
-    feed_rows = 0
-    for rank, paths in wait_for_ranks(chunk_dir, int(about["tp_size"]), patience).items():
-        chunks = [read_chunk(path, step) for step, path in enumerate(paths)]
-        targets = [c for c in chunks if c.about["runner"] == "target"]
-        chosen = plan([s for chunk in targets for s in chunk.segments()], texts)
-        without = [t.id for i, t in enumerate(texts) if not any(row.request == i for row in chosen.rows)]
-        places = [(row.request, row.position) for row in chosen.rows]
-        if without or (plans and plans[0][0] != places):
-            what = f"no rows of {without[:5]}" if without else f"rank {rank} holds other rows than rank 0"
-            raise CaptureFailed(
-                "WB-CAPTURE-ROWS",
-                f"{what} on rank {rank}: {len(places)} rows kept, {chosen.foreign} of no known request",
-                expected="the token ids that the server answered, among those that passed the hook",
-                next="capture again while nobody else uses the server; with the prefix cache on, flush it first",
-            )
-        plans.append((places, chosen))
-        facts = targets[0].about["model"]
-        part, feed_rows = write_rank(directory, rank, chunks, chosen)
-        parts.append((part, directory / f"rank{rank}.safetensors"))
-
+    own_passes = bool((about.get("launch") or {}).get("enable_dp_attention"))
+    paths = wait_for_ranks(chunk_dir, int(about["tp_size"]), patience, own_passes=own_passes)
+    chunks = {rank: [read_chunk(path, step) for step, path in enumerate(found)] for rank, found in paths.items()}
+    plans = {rank: plan_of(part, texts) for rank, part in chunks.items()}
+    shares = share_out(chunks, plans)
+    held = {row.request for plan in plans.values() for row in plan.rows}
+    without = [text.id for i, text in enumerate(texts) if i not in held]
+    if without or shares is None:
+        what = f"no rows of {without[:5]}" if without else "the ranks hold neither the same rows nor other requests"
+        counts = {rank: len(plan.rows) for rank, plan in plans.items()}
+        foreign = max(plan.foreign for plan in plans.values())
+        raise CaptureFailed(
+            "WB-CAPTURE-ROWS",
+            f"{what}: rows kept by rank {counts}, {foreign} of no known request",
+            expected="the token ids that the server answered, among those that passed the hook",
+            next="capture again while nobody else uses the server; with the prefix cache on, flush it first",
+        )
+    like = tensors_of(shares)
+    parts, fed = [], []
+    for share in shares:
+        part, feed_rows = write_rank(directory, share, like)
+        parts.append((part, directory / f"rank{share.rank}.safetensors"))
+        fed.append(feed_rows)
     for part, final in parts:
         os.replace(part, final)
-    chosen = plans[0][1]
+
+    places = sorted({(row.request, row.position) for share in shares for row in share.rows})
+    apart = any(len(share.rows) < len(places) for share in shares)
+    facts = next(c.about["model"] for part in chunks.values() for c in part if c.about["runner"] == "target")
     capture = {
         "schema": SCHEMA,
         **about,
         "model": {key: facts[key] for key in ("architecture", "num_layers", "hidden_size")},
         "tapped": {"layers": facts["tapped"], "embedding": facts["embedding_tapped"]},
-        "rows": {"kept": len(chosen.rows), "rejected": chosen.rejected, "foreign": chosen.foreign, "feed": feed_rows},
+        "rows": {
+            "kept": len(places),
+            "rejected": max(plan.rejected for plan in plans.values()),
+            "foreign": max(plan.foreign for plan in plans.values()),
+            "feed": sum(fed) if apart else fed[0],
+        },
         "requests": [
-            describe(i, text, chosen, {k: v for k, v in r.items() if k not in ("id", "prompt_ids", "output_ids")})
+            describe(i, text, places, {k: v for k, v in r.items() if k not in ("id", "prompt_ids", "output_ids")})
             for i, (text, r) in enumerate(zip(texts, order["requests"], strict=True))
         ],
         "files": [
@@ -163,12 +188,19 @@ def assemble(directory: Path, order: dict[str, Any], *, patience: float = 10.0) 
     return {"capture": str(directory), "rows": capture["rows"], "files": capture["files"]}
 
 
-def describe(index: int, text: Text, chosen: Plan, extra: dict[str, Any]) -> dict[str, Any]:
-    """A request's entry in capture.json: where its rows lie, and what of its text has none."""
-    rows = [(i, row.position) for i, row in enumerate(chosen.rows) if row.request == index]
+def plan_of(chunks: Sequence[Chunk], texts: Sequence[Text]) -> Plan:
+    """Which rows of one rank's passes are the texts that were produced."""
+    return plan([s for chunk in chunks if chunk.about["runner"] == "target" for s in chunk.segments()], texts)
+
+
+def describe(index: int, text: Text, places: Sequence[Place], extra: dict[str, Any]) -> dict[str, Any]:
+    """A request's entry in capture.json: where its rows lie (in the ranks' rows together, where those are others
+    each), and what of its text has none.
+    """
+    rows = [i for i, (request, _) in enumerate(places) if request == index]
     return {
         "id": text.id,
-        "start": rows[0][0],
+        "start": rows[0],
         "length": len(rows),
         "prompt_tokens": text.prompt_tokens,
         "text_tokens": len(text.tokens),

@@ -81,19 +81,28 @@ def dtype_of(name: str) -> torch.dtype:
     return next(dtype for dtype, code in tensorfile.DTYPES.items() if code == name)
 
 
-def wait_for_ranks(chunks: Path, ranks: int, patience: float) -> dict[int, list[Path]]:
+def wait_for_ranks(chunks: Path, ranks: int, patience: float, *, own_passes: bool = False) -> dict[int, list[Path]]:
     """The chunk files of each rank, once every rank has written as many as the others.
 
     The answer that ends a capture comes from rank 0; the others may still be writing their last pass.
+
+    Args:
+        own_passes: each rank has passes of its own (data-parallel attention): settled when nothing more comes.
     """
     deadline = time.monotonic() + patience
+    before: dict[int, int] | None = None
     while True:
         by_rank: dict[int, list[Path]] = {r: sorted(chunks.glob(f"rank{r}.*.safetensors")) for r in range(ranks)}
         counts = {rank: len(paths) for rank, paths in by_rank.items()}
-        settled = min(counts.values()) > 0 and len(set(counts.values())) == 1 and not list(chunks.glob("*.part"))
+        if own_passes:
+            settled = max(counts.values()) > 0 and counts == before
+        else:
+            settled = min(counts.values()) > 0 and len(set(counts.values())) == 1
+        settled = settled and not list(chunks.glob("*.part"))
         if settled or time.monotonic() > deadline:
             break
-        time.sleep(0.1)
+        before = counts
+        time.sleep(1.0 if own_passes else 0.1)
     for report in sorted(chunks.glob("error.rank*.json")):
         failure = json.loads(report.read_text())
         raise CaptureFailed(
@@ -109,7 +118,7 @@ def wait_for_ranks(chunks: Path, ranks: int, patience: float) -> dict[int, list[
             expected="a server started with a capture profile, CUDA graphs disabled",
             next="workbook logs BOX RUN; look for `Registered forward hook`",
         )
-    if not settled:
+    if not settled and not own_passes:
         raise CaptureFailed(
             "WB-CAPTURE-RANKS",
             f"the ranks wrote unequal numbers of passes: {counts}",

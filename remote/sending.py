@@ -1,146 +1,51 @@
 """Sends a folder's files as one stream in which equal bytes travel once.
 
-Eight tensor-parallel ranks write eight files whose tensors are mostly copies of each other. A tensor that an earlier
-file holds too, byte for byte, is named instead of sent. The stream is lines of JSON, some with bytes after them:
-``{"plan": i, "size": n, "segments": [[offset, length, from_file | -1, from_offset], ...], "skip": k}`` as soon as file
-i has been compared, mostly while an earlier file is on its way;
-``{"data": i, "bytes": n}`` and n bytes: the next of its segments with -1, in order, but for the first k;
-``{"end": i, "sha256": "<of all bytes of its segments with -1>"}``.
-Files come in the order asked for, each plan before the file's data. Called as ``python3 -m remote.sending`` with the
-request on stdin; standard library only.
+Eight tensor-parallel ranks write eight files whose tensors are mostly copies of each other. Tensors of one name, dtype
+and shape are compared block by block, byte for byte, as they are sent; a block of a later file that is the same is
+named with it, and not sent again. The stream is lines of JSON, some with bytes after them:
+``{"begin": i, "size": n, "skip": k}``: file i is the next; ``k`` of the bytes that are sent for it do not come again;
+``{"data": i, "at": offset, "bytes": n, "also": [[j, offset], ...]}`` and n bytes: they belong into i, and into each j;
+``{"copy": i, "at": offset, "bytes": n, "also": [...]}``: the same, of a part of file i that is there already;
+``{"end": i, "sha256": "<of all bytes that were sent for i>"}``: what is missing of i came with files before it.
+Files come in the order of the listing. Called as ``python3 -m remote.sending`` with the request on stdin; standard
+library only.
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
+import errno
+import fcntl
 import hashlib
 import json
-import mmap
 import os
+import queue
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from remote.near_data import Refused, read_header
+from remote.sharing import Block, Mapped, Walk
 
-BLOCK = 1 << 20
-RECORD = 1 << 22
-AHEAD = 64
-Segment = tuple[int, int, int, int]
-_MEMCMP = ctypes.CDLL(None).memcmp
-_MEMCMP.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+READY = 16
+"""Blocks that are compared before they are sent."""
+PIPE = 1 << 20
 
 
-class Mapped:
-    """A file mapped into memory, with the parts that may be equal to parts of other files.
-
-    Attributes:
-        parts: what a part is -> (offset, length). A safetensors file's tensors by name, dtype and shape, and its
-            header; any other file is one part.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.size = path.stat().st_size
-        self.data = memoryview(b"")
-        self.address = 0
-        if self.size:
-            with path.open("rb") as file:
-                # A private writable mapping, since ctypes gives the address of nothing less; nothing is written.
-                mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-            self.data = memoryview(mapping)
-            self.address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
-        self.parts: dict[str, tuple[int, int]] = {f"whole {self.size}": (0, self.size)} if self.size else {}
-        if path.suffix == ".safetensors":
-            try:
-                start, header = read_header(path)
-            except Refused:
-                return
-            self.parts = {f"header {start}": (0, start)}
-            for name, entry in header.items():
-                first, last = entry["data_offsets"]
-                if last > first:
-                    self.parts[f"tensor {name} {entry['dtype']} {entry['shape']}"] = (start + first, last - first)
-
-    def same(self, offset: int, other: Mapped, other_offset: int, length: int) -> bool:
-        """Whether ``length`` bytes are equal; compared in C, without holding Python's lock."""
-        return bool(_MEMCMP(self.address + offset, other.address + other_offset, length) == 0)
+class Begin(NamedTuple):
+    file: int
+    skip: int
 
 
-def plan(files: list[Mapped], index: int, holders: dict[str, list[int]]) -> list[Segment]:
-    """The segments of file ``index``, given which earlier files hold which parts as their own."""
-    file = files[index]
-    segments: list[Segment] = []
-    at = 0
-    for part, (offset, length) in sorted(file.parts.items(), key=lambda item: item[1]):
-        if offset < at:
-            continue  # overlapping tensors: what was covered is covered
-        found = next(
-            (j for j in holders.get(part, []) if file.same(offset, files[j], files[j].parts[part][0], length)), -1
-        )
-        if found < 0:
-            holders.setdefault(part, []).append(index)
-        if offset > at:
-            _add(segments, at, offset - at, -1, 0)
-        _add(segments, offset, length, found, files[found].parts[part][0] if found >= 0 else 0)
-        at = offset + length
-    if at < file.size:
-        _add(segments, at, file.size - at, -1, 0)
-    return segments
+class End(NamedTuple):
+    file: int
 
 
-def _add(segments: list[Segment], offset: int, length: int, source: int, source_offset: int) -> None:
-    """Append a segment, or lengthen the last one where both lie one after the other."""
-    if segments:
-        o, n, s, so = segments[-1]
-        if s == source and o + n == offset and (source < 0 or so + n == source_offset):
-            segments[-1] = (o, n + length, s, so)
-            return
-    segments.append((offset, length, source, source_offset))
+class Copy(NamedTuple):
+    """A block that is there already, and goes into other files."""
 
-
-class Planner(threading.Thread):
-    """Compares the files in order, beside the sending, and at most `AHEAD` files before it."""
-
-    def __init__(self, files: list[Mapped]) -> None:
-        super().__init__(daemon=True)
-        self._files = files
-        self._changed = threading.Condition()
-        self._plans: dict[int, list[Segment]] = {}
-        self._error: BaseException | None = None
-        self._sending = 0
-
-    def run(self) -> None:
-        holders: dict[str, list[int]] = {}
-        try:
-            for index in range(len(self._files)):
-                with self._changed:
-                    while index > self._sending + AHEAD:
-                        self._changed.wait()
-                segments = plan(self._files, index, holders)
-                with self._changed:
-                    self._plans[index] = segments
-                    self._changed.notify()
-        except BaseException as error:  # noqa: BLE001 - handed to the sender, which raises it
-            with self._changed:
-                self._error = error
-                self._changed.notify()
-
-    def get(self, index: int) -> list[Segment]:
-        """The plan of file ``index``, which is the next to be sent; waits for it."""
-        with self._changed:
-            self._sending = index
-            self._changed.notify()
-            while index not in self._plans and self._error is None:
-                self._changed.wait()
-            if self._error is not None:
-                raise self._error
-            return self._plans[index]
-
-    def ready(self) -> dict[int, list[Segment]]:
-        """The plans that are there by now."""
-        with self._changed:
-            return dict(sorted(self._plans.items()))
+    block: Block
 
 
 class Sender:
@@ -149,68 +54,147 @@ class Sender:
     def __init__(self, request: dict[str, Any]) -> None:
         root = Path(request["root"])
         self.files = [Mapped(root / name) for name in request["files"]]
-        self.want = list(request["want"])
-        skip: tuple[int, int, str] = request.get("skip") or (-1, 0, "raw")
-        self.skip_at, self.skip_count, self.skip_kind = skip
-        self.planner = Planner(self.files)
-        self.planned: dict[int, int] = {}
+        self.want = set(request["want"])
+        self.passed = int(request["passed"])
+        self.skip_at, self.skip_count, self.skip_kind = request["skip"]
+        self.skip = 0
+        self.ready: queue.Queue[Begin | Block | Copy | End | BaseException | None] = queue.Queue(READY)
 
     def run(self) -> None:
-        self.planner.start()
-        for index in self.want:
-            segments = self.planner.get(index)
-            self._tell_plans()
-            self._send_file(index, segments)
+        threading.Thread(target=self._look_ahead, daemon=True).start()
+        hasher, pipe = Hasher(), Pipe(self.files)
+        hasher.start()  # beside the sending: neither holds Python's lock
+        while (item := self.ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            if isinstance(item, Begin):
+                self.skip = item.skip
+                _line({"begin": item.file, "size": self.files[item.file].size, "skip": item.skip})
+            elif isinstance(item, Copy):
+                _line(_head("copy", item.block))
+            elif isinstance(item, End):
+                _line({"end": item.file, "sha256": hasher.result()})
+            else:
+                hasher.add(self.files[item.file].data[item.offset : item.offset + item.size])
+                self._send(item, pipe)
 
-    def _tell_plans(self) -> None:
-        wanted = set(self.want)
-        for index, segments in self.planner.ready().items():
-            if index in self.planned or index not in wanted:
-                continue
-            size = self.files[index].size
-            plain = segments == [(0, size, -1, 0)]
-            applies = index == self.skip_at and (self.skip_kind == "raw" or plain)
-            self.planned[index] = self.skip_count if applies else 0
-            _line({"plan": index, "size": size, "segments": segments, "skip": self.planned[index]})
+    def _send(self, block: Block, pipe: Pipe) -> None:
+        if skipped := min(self.skip, block.size):
+            self.skip -= skipped
+            if self.skip_kind == "plain" and block.also:
+                _line(_head("copy", block.part(0, skipped)))
+            block = block.part(skipped, block.size - skipped)
+        if block.size:
+            _line(_head("data", block))
+            pipe.send(block)
 
-    def _send_file(self, index: int, segments: list[Segment]) -> None:
-        file, skip = self.files[index], self.planned[index]
-        own = [file.data[offset : offset + length] for offset, length, source, _ in segments if source < 0]
-        digest = hashlib.sha256()
-        hasher = threading.Thread(target=_hash, args=(digest, own))
-        hasher.start()  # beside the writing: neither holds Python's lock
-        for part in own:
-            for at in range(min(skip, len(part)), len(part), RECORD):
-                self._tell_plans()
-                block = part[at : at + RECORD]
-                _line({"data": index, "bytes": len(block)})
-                _write(block)
-            skip = max(0, skip - len(part))
-        hasher.join()
-        _line({"end": index, "sha256": digest.hexdigest()})
+    def _look_ahead(self) -> None:
+        try:
+            walk = Walk(self.files, self.want)
+            for index in range(len(self.files)):
+                for item in self._of_file(walk, index):
+                    self.ready.put(item)
+            self.ready.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised where it is sent
+            self.ready.put(error)
+
+    def _of_file(self, walk: Walk, index: int) -> Iterator[Begin | Block | Copy | End]:
+        if index not in self.want:
+            for block in walk.blocks(index):
+                if index >= self.passed:
+                    yield Copy(block)
+            return
+        applies = index == self.skip_at and (self.skip_kind == "raw" or not walk.shared[index])
+        yield Begin(index, self.skip_count if applies else 0)
+        yield from walk.blocks(index)
+        yield End(index)
 
 
-def _hash(digest: Any, parts: list[memoryview]) -> None:
-    for part in parts:
-        for at in range(0, len(part), BLOCK):
-            digest.update(part[at : at + BLOCK])
+class Hasher(threading.Thread):
+    """The sha256 of what is sent for one file after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._parts: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        while True:
+            digest = hashlib.sha256()
+            while (part := self._parts.get()) is not None:
+                digest.update(part)
+            self._results.put(digest.hexdigest())
+
+    def add(self, part: memoryview) -> None:
+        self._parts.put(part)
+
+    def result(self) -> str:
+        """Of all that was added since the last result."""
+        self._parts.put(None)
+        return self._results.get()
+
+
+class Pipe:
+    """Sends parts of files to stdout: within the kernel where that can be, without a copy through this process."""
+
+    def __init__(self, files: list[Mapped]) -> None:
+        self._files = files
+        self._index, self._source = -1, -1
+        self._kernel = hasattr(os, "sendfile")
+        with contextlib.suppress(OSError):  # no pipe, or not on Linux
+            fcntl.fcntl(1, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE)
+
+    def send(self, block: Block) -> None:
+        self._open(block.file)
+        offset, count = block.offset, block.size
+        while count:
+            done = self._some(offset, count)
+            offset, count = offset + done, count - done
+
+    def _open(self, index: int) -> None:
+        if index == self._index:
+            return
+        if self._source >= 0:
+            os.close(self._source)
+        self._index, self._source = index, -1
+        if self._kernel:
+            self._source = os.open(self._files[index].path, os.O_RDONLY)
+            status = os.fstat(self._source)
+            if (status.st_dev, status.st_ino) != self._files[index].inode:
+                # Another file has taken its name: the one that was compared and hashed is the mapped one.
+                os.close(self._source)
+                self._source = -1
+
+    def _some(self, offset: int, count: int) -> int:
+        if self._source >= 0:
+            try:
+                if done := os.sendfile(1, self._source, offset, count):
+                    return done
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.ENOSYS):
+                    raise
+                self._kernel = False
+            os.close(self._source)
+            self._source = -1
+        return os.write(1, self._files[self._index].data[offset : offset + count])
+
+
+def _head(kind: str, block: Block) -> dict[str, Any]:
+    return {kind: block.file, "at": block.offset, "bytes": block.size, "also": block.also}
 
 
 def _line(record: dict[str, Any]) -> None:
-    _write((json.dumps(record) + "\n").encode())
-
-
-def _write(data: bytes | memoryview) -> None:
-    view = memoryview(data)
+    view = memoryview((json.dumps(record) + "\n").encode())
     while view:
-        view = view[os.write(1, view[:BLOCK]) :]
+        view = view[os.write(1, view) :]
 
 
 def send(request: dict[str, Any]) -> None:
-    """``{"root": folder, "files": [name], "want": [index], "skip": [index, bytes, "raw" | "plain"]}`` -> the stream.
+    """The stream for ``{"root": folder, "files": [name], "want": [index], "passed": n, "skip": [index, bytes, kind]}``.
 
-    ``skip`` tells how many of a file's sent bytes are there already: ``raw`` as counted in an earlier stream of the
-    same plan, ``plain`` as the beginning of the file, which holds only where all of it is sent.
+    The files not wanted are there already, and serve the others; of the first ``passed`` files what they share has
+    been passed on. ``skip`` tells how many of a file's sent bytes are there already: ``raw`` as counted in an earlier
+    stream, and passed on; ``plain`` as the beginning of the file, which holds only where all of it is sent.
     """
     Sender(request).run()
 

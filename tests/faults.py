@@ -165,10 +165,10 @@ def partial_sum(world: World) -> None:
 
 
 def token_shard(world: World) -> None:
-    """Rows are dealt to two ranks in turn, or in halves."""
+    """Rows are dealt to two ranks in turn, or cut within the first request (between two it would be no fault)."""
     clean = world.served.ranks[0]
-    rows = len(clean["token_ids"])
-    deal = torch.arange(rows) % 2 if world.choose.random() < 0.5 else (torch.arange(rows) >= rows // 2).long()
+    rows, cut = len(clean["token_ids"]), len(world.texts[0]) // 2
+    deal = torch.arange(rows) % 2 if world.choose.random() < 0.5 else (torch.arange(rows) >= cut).long()
     fed = torch.zeros(rows, dtype=torch.bool)
     fed[world.keep] = True
     ranks = []
@@ -234,8 +234,17 @@ def non_finite(world: World, slot: int, x: Tensor) -> Tensor:
     return x
 
 
+def one_channel(world: World, slot: int, x: Tensor) -> Tensor:
+    """A constant on one channel, which no cosine shows; of an outlier channel it is a few percent."""
+    x = x.clone()
+    x[:, world.choose.randrange(world.hidden)] += world.choose.choice([-1.0, 1.0])
+    return x
+
+
 def graphs(world: World) -> None:
-    world.served.info["launch"] = {"cuda_graph": True}
+    """Of the captured server itself, or of the run that its profile is for."""
+    where = world.choose.choice(["launch", "without_capture"])
+    world.served.info[where] = {"cuda_graph": True}
 
 
 def both(*faults: Callable[[World], None]) -> Callable[[World], None]:
@@ -268,6 +277,7 @@ CASES: dict[str, Case] = {
     "count": case(wired(2, 5), "slot-count"),
     "wrong": case(wired(2, 4, 9), "slot-wrong"),
     "unmatched": case(one_slot(unmatched), "slot-unmatched"),
+    "one channel": case(one_slot(one_channel), "slot-unmatched"),
     "shift": case(shift, "token-shift"),
     "missing": case(missing, "rows-missing"),
     "other tokens": case(tokens_differ, "tokens-differ"),

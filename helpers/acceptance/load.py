@@ -1,111 +1,84 @@
-"""Sends prompts to a server's /generate and keeps what it answered, one request after the other.
-
-One at a time on purpose: with a batch the arithmetic's order changes with who shares it, and greedy texts of two
-configurations could then differ for a reason that is not the drafter's.
-"""
+"""One load of one server, held in memory: what notebooks and tests call. `bench` keeps its answers on disk."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import httpx
-
-from helpers.acceptance.counters import RequestCounters, from_meta_info
+from helpers.acceptance.load_client import WARMUP_TOKENS, Request, answers, served_model
+from helpers.acceptance.load_records import Answer as Answer
+from helpers.acceptance.load_records import Failure as Failure
+from helpers.acceptance.load_records import Load as Load
+from helpers.acceptance.load_records import counted
+from helpers.acceptance.load_records import first_difference as first_difference
+from helpers.acceptance.load_settings import LoadSettings, check_kinds
 from helpers.acceptance.prompts import Prompt
 from helpers.errors import RemoteFailed
 from helpers.progress import progress as show_progress
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One request as it was answered.
-
-    Attributes:
-        output_ids: the new tokens, without the prompt.
-        counters: None when the server does not speculate.
-        seconds: wall clock of the request, over the tunnel.
-    """
-
-    id: str
-    output_ids: tuple[int, ...]
-    counters: RequestCounters | None
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Load:
-    """All answers of one server to one prompt file, greedy, one request at a time."""
-
-    answers: tuple[Answer, ...]
-    max_new_tokens: int
-
-    @property
-    def tokens_per_s(self) -> float:
-        """New tokens per second of request time (prefill included)."""
-        return sum(len(a.output_ids) for a in self.answers) / sum(a.seconds for a in self.answers)
-
-    @property
-    def counters(self) -> list[RequestCounters]:
-        return [a.counters for a in self.answers if a.counters is not None]
+from helpers.serving.model import check_tokens
 
 
 def run_load(
-    url: str, prompts: Sequence[Prompt], *, max_new_tokens: int = 64, title: str = "load", progress: bool = True
+    url: str,
+    prompts: Sequence[Prompt],
+    *,
+    max_new_tokens: int = 64,
+    title: str = "load",
+    progress: bool = True,
+    settings: LoadSettings | None = None,
+    vocab_size: int | None = None,
 ) -> Load:
     """Greedy continuation of every prompt, `max_new_tokens` each, end-of-text ignored so that lengths are equal.
 
-    One short request before the first is thrown away: the first decode after a start is slower than the rest.
+    One at a time, for good reason: with a batch the arithmetic's order changes with who shares it, and greedy texts of
+    two configurations could then differ for a reason that is not the drafter's. One short request before the first is
+    thrown away: the first decode after a start is slower than the rest.
 
     Args:
         url: the server's base address, such as ``http://127.0.0.1:31000`` (a tunnel's).
+        settings: other sampling, endpoint or concurrency; then ``max_new_tokens`` is theirs.
+        vocab_size: of the served model (`helpers.serving.model.model_facts`); prompts are held against it first.
 
     Raises:
-        RemoteFailed: ``WB-LOAD-FAILED`` with the request's id, when the server refuses or stops answering.
+        RemoteFailed: ``WB-LOAD-...`` with the request's id, at the first request that fails.
+        UsageError: ``WB-PROMPTS-VOCABULARY``, ``WB-LOAD-SETTINGS``; nothing was sent.
     """
-    answers: list[Answer] = []
-    with (
-        httpx.Client(base_url=url, timeout=httpx.Timeout(300, connect=10), trust_env=False) as client,
-        show_progress(title, enabled=progress, done=f"{len(prompts)} requests answered") as bar,
-    ):
-        _generate(client, prompts[0], 8)
-        for number, prompt in enumerate(prompts, start=1):
-            bar.update("request", f"{number} of {len(prompts)}")
-            answers.append(_generate(client, prompt, max_new_tokens))
-    return Load(tuple(answers), max_new_tokens)
+    settings = settings or LoadSettings(max_new_tokens=max_new_tokens)
+    check_kinds(prompts, settings)
+    if vocab_size is not None:
+        check_tokens(prompts, vocab_size, "the served model")
+    model = "" if settings.endpoint == "generate" else served_model(url)
+    requests = [Request(prompt, seed) for seed in settings.seeds for prompt in prompts]
+    kept: list[Answer] = []
+    with show_progress(title, enabled=progress, done=f"{len(requests)} requests answered") as bar:
+        for answer in answers(url, warmups(prompts, settings), settings, model=model):
+            raise_failed(answer)
+        for number, answer in enumerate(answers(url, requests, settings, model=model), start=1):
+            bar.update("request", f"{number} of {len(requests)}")
+            raise_failed(answer)
+            kept.append(counted(answer))
+    order = {(request.prompt.id, request.seed): place for place, request in enumerate(requests)}
+    kept.sort(key=lambda answer: order[answer.id, answer.seed])
+    return Load(tuple(kept), settings.max_new_tokens, settings.concurrency, len(requests))
 
 
-def _generate(client: httpx.Client, prompt: Prompt, max_new_tokens: int) -> Answer:
-    body = {
-        "input_ids": list(prompt.input_ids),
-        "sampling_params": {"temperature": 0, "max_new_tokens": max_new_tokens, "ignore_eos": True},
-    }
-    start = time.monotonic()
-    try:
-        response = client.post("/generate", json=body)
-        response.raise_for_status()
-        answer = response.json()
-        output_ids, meta = tuple(answer["output_ids"]), answer["meta_info"]
-    except (httpx.HTTPError, ValueError, KeyError) as error:
-        said = error.response.text[:300] if isinstance(error, httpx.HTTPStatusError) else str(error)
+def warmups(prompts: Sequence[Prompt], settings: LoadSettings) -> list[Request]:
+    """Short requests that nobody counts: as many as asked for, at least one each for those kept in flight."""
+    size = min(WARMUP_TOKENS, settings.max_new_tokens)
+    many = settings.warmup and max(settings.warmup, settings.concurrency)
+    return [Request(prompts[number % len(prompts)], settings.seeds[0], tokens=size) for number in range(many)]
+
+
+def raise_failed(answer: Answer) -> None:
+    """A failed answer as an error.
+
+    Raises:
+        RemoteFailed: its failure.
+    """
+    if answer.failure is not None:
         raise RemoteFailed(
-            "WB-LOAD-FAILED",
-            f"request {prompt.id} of {len(prompt.input_ids)} tokens got no usable answer: "
-            f"{type(error).__name__}: {said}",
-            expected="an answer with output_ids and meta_info",
-            next="workbook logs BOX RUN shows what the server said last",
-        ) from error
-    return Answer(prompt.id, output_ids, from_meta_info(meta), time.monotonic() - start)
-
-
-def first_difference(load: Load, baseline: Load) -> tuple[str, int] | None:
-    """The first request whose text differs from the baseline's, and at which new token; None when all are equal."""
-    by_id = {a.id: a.output_ids for a in baseline.answers}
-    for answer in load.answers:
-        wanted = by_id[answer.id]
-        if answer.output_ids != wanted:
-            pairs = enumerate(zip(answer.output_ids, wanted, strict=False))
-            cut = min(len(answer.output_ids), len(wanted))
-            return answer.id, next((i for i, (got, want) in pairs if got != want), cut)
-    return None
+            answer.failure.code,
+            answer.failure.message,
+            expected=answer.failure.expected,
+            next=answer.failure.next,
+            lines=list(answer.failure.lines),
+        )

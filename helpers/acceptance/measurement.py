@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,24 +10,32 @@ from pydantic import BaseModel, ConfigDict
 
 from helpers.acceptance.counters import pool
 from helpers.acceptance.intervals import paired_difference, ratio_interval
-from helpers.acceptance.load import Load, first_difference
+from helpers.acceptance.load_records import Load, first_difference
+from helpers.acceptance.per_prompt import Sums, per_prompt
 from helpers.serving.profile import Profile
 
 
 class Measurement(BaseModel):
-    """One profile's acceptance and speed. Acceptance fields are None without speculation.
+    """One profile's acceptance and speed. Acceptance fields are None without speculation, and where the endpoint tells
+    no counters. All intervals are 95%, by bootstrap over prompts.
 
     Attributes:
         dtype: what it was served in; texts and rates are compared within one dtype.
         boundaries: the taps that the ids mean on this engine, in slot order.
-        accept_rate: correct drafts / proposed drafts, pooled over all requests.
-        ci95: interval of accept_rate, bootstrap over requests.
+        accept_rate: correct drafts / proposed drafts, pooled over all requests. ci95: its interval.
         survival: ``survival[i]`` is S(i + 1); survival_ci95 its intervals.
         verify_steps: n of the rates.
-        requests: prompts answered.
-        tokens_per_s: new tokens per second of request time, one request at a time.
-        greedy_equal: every greedy text equals the baseline's.
+        requests: answers that came to their end. asked: how many there were to be.
+        tokens_per_s: new tokens per second in which requests were in flight, prefill included (with one at a time: of
+            request time). tokens_per_s_ci95: its interval at this many in flight.
+        greedy_equal: every greedy text equals the baseline's; None where there is no baseline, or nothing was greedy.
         first_difference: (request, token) where a text first differs from the baseline's.
+        concurrency: requests kept in flight; running: how many there were, as a mean.
+        first_token_s, first_token_p95_s: median and 95th percentile over requests, in seconds.
+        inter_token_s: median seconds between new tokens (a chunk's gap is spread over its tokens).
+        step_s: seconds per verify step (per token without speculation) after the first token, at ``running`` requests;
+            what the speed model takes. decode_steps: its n.
+        passes: how often the prompts were asked, and servers started for it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,15 +53,27 @@ class Measurement(BaseModel):
     verify_steps: int | None = None
     requests: int
     tokens_per_s: float
-    greedy_equal: bool
+    tokens_per_s_ci95: tuple[float, float] | None = None
+    greedy_equal: bool | None
     first_difference: tuple[str, int] | None
     run: str | None = None
+    asked: int | None = None
+    tokens: int | None = None
+    concurrency: int = 1
+    running: float | None = None
+    first_token_s: float | None = None
+    first_token_p95_s: float | None = None
+    inter_token_s: float | None = None
+    step_s: float | None = None
+    step_s_ci95: tuple[float, float] | None = None
+    decode_steps: int | None = None
+    passes: int = 1
 
 
 def measurement(
     profile: Profile,
-    load: Load,
-    baseline: Load,
+    load: Load | Sequence[Load],
+    baseline: Load | None = None,
     *,
     boundaries: Sequence[int] | None = None,
     run: str | None = None,
@@ -61,39 +82,81 @@ def measurement(
 
     Args:
         profile: what was served; its draft steps decide how long ``survival`` is.
+        load: its answers; several loads (passes, restarts) are pooled. At least one answer between them.
         baseline: the same prompts without speculation; the greedy texts are compared with it.
         boundaries: what the profile's ids tap on its engine, in slot order.
         run: id of the server's run.
+
+    Raises:
+        WrongResult: WB-COUNTERS-CONTRADICT, where counters do not fit the profile's draft steps.
     """
-    difference = first_difference(load, baseline)
-    common: dict[str, Any] = {
-        "name": profile.name,
-        "dtype": profile.dtype,
-        "aux_layer_ids": None if profile.aux_layer_ids is None else list(profile.aux_layer_ids),
-        "boundaries": None if boundaries is None else list(boundaries),
-        "requests": len(load.answers),
-        "tokens_per_s": load.tokens_per_s,
-        "greedy_equal": difference is None,
-        "first_difference": difference,
-        "run": run,
-    }
-    if profile.speculation is None:
-        return Measurement(**common)
-    num_steps = profile.speculation.num_steps
-    rows = load.counters
-    pooled = pool(rows, num_steps=num_steps)
-    steps = [float(r.verify_steps) for r in rows]
-    reached = [[float(sum(r.histogram[k:])) for r in rows] for k in range(1, num_steps + 1)]
+    loads = [load] if isinstance(load, Load) else list(load)
+    difference = None
+    if baseline is not None:
+        difference = next((met for one in loads if (met := first_difference(one, baseline)) is not None), None)
+    sums = list(per_prompt(loads).values())
     return Measurement(
-        **common,
-        accept_length=pooled.accept_length,
-        accept_rate=pooled.accept_rate,
-        ci95=ratio_interval([float(r.correct) for r in rows], [float(r.proposed) for r in rows]),
-        survival=list(pooled.survival),
-        survival_ci95=[ratio_interval(at_least, steps) for at_least in reached],
-        histogram=list(pooled.histogram),
-        verify_steps=pooled.verify_steps,
+        name=profile.name,
+        dtype=profile.dtype,
+        aux_layer_ids=None if profile.aux_layer_ids is None else list(profile.aux_layer_ids),
+        boundaries=None if boundaries is None else list(boundaries),
+        requests=sum(len(one.answers) for one in loads),
+        asked=sum(len(one.answers) if one.asked is None else one.asked for one in loads),
+        greedy_equal=None if baseline is None else difference is None,
+        first_difference=difference,
+        run=run,
+        concurrency=loads[0].concurrency,
+        passes=len(loads),
+        **_speed(profile, loads, sums),
+        **_acceptance(profile, loads, sums),
     )
+
+
+def _speed(profile: Profile, loads: Sequence[Load], sums: Sequence[Sums]) -> dict[str, Any]:
+    tokens, busy = sum(one.tokens for one in sums), sum(load.busy_s for load in loads)
+    seconds = sum(one.seconds for one in sums)
+    running = seconds / busy
+    low, high = ratio_interval([float(one.tokens) for one in sums], [one.seconds for one in sums])
+    streamed = [a for load in loads for a in load.answers if a.first_token_s is not None]
+    firsts = [a.first_token_s for a in streamed if a.first_token_s is not None]
+    gaps = [gap for a in streamed for gap in a.inter_token_s]
+    found: dict[str, Any] = {
+        "tokens": tokens,
+        "tokens_per_s": tokens / busy,
+        "tokens_per_s_ci95": (low * running, high * running),
+        "running": running,
+        "first_token_s": statistics.median(firsts) if firsts else None,
+        "first_token_p95_s": statistics.quantiles(firsts, n=20, method="inclusive")[-1] if len(firsts) > 1 else None,
+        "inter_token_s": statistics.median(gaps) if gaps else None,
+    }
+    steps = [one for one in sums if one.decode_steps]
+    # A server that speculates, and tells no counters: its tokens are no steps.
+    untold = profile.speculation is not None and not all(a.counters for a in streamed)
+    if steps and not untold:
+        took, many = [one.decode_s for one in steps], [float(one.decode_steps) for one in steps]
+        found |= {"step_s": sum(took) / sum(many), "step_s_ci95": ratio_interval(took, many)}
+        found["decode_steps"] = int(sum(many))
+    return found
+
+
+def _acceptance(profile: Profile, loads: Sequence[Load], sums: Sequence[Sums]) -> dict[str, Any]:
+    rows = [counters for load in loads for counters in load.counters]
+    if profile.speculation is None or not rows:
+        return {}
+    num_steps = profile.speculation.num_steps
+    pooled = pool(rows, num_steps=num_steps)
+    counted = [one for one in sums if one.verify_steps]
+    steps = [float(one.verify_steps) for one in counted]
+    reached = [[float(one.at_least(k)) for one in counted] for k in range(1, num_steps + 1)]
+    return {
+        "accept_length": pooled.accept_length,
+        "accept_rate": pooled.accept_rate,
+        "ci95": ratio_interval([float(one.correct) for one in counted], [float(one.proposed) for one in counted]),
+        "survival": list(pooled.survival),
+        "survival_ci95": [ratio_interval(at_least, steps) for at_least in reached],
+        "histogram": list(pooled.histogram),
+        "verify_steps": pooled.verify_steps,
+    }
 
 
 class PairedDifference(BaseModel):

@@ -1,24 +1,49 @@
-"""Prompts: one JSON object a line, token ids rather than text, so that every configuration gets the same tokens."""
+"""Prompts: one JSON object a line. Token ids rather than text, so that every configuration gets the same tokens; a load
+also takes text and chat messages, which the server turns into tokens itself.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from helpers.errors import UsageError
+
+Kind = Literal["input_ids", "text", "messages"]
+KINDS: tuple[Kind, ...] = ("input_ids", "text", "messages")
+EXAMPLES: dict[Kind, str] = {
+    "input_ids": '{"id": "p0", "input_ids": [1, 2, 3]}',
+    "text": '{"id": "p0", "text": "def f(x):"}',
+    "messages": '{"id": "p0", "messages": [{"role": "user", "content": "hello"}]}',
+}
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One request's input: an id of the file's own, and token ids as the server is sent them."""
+    """One request's input: an id of the file's own, and one of token ids, text, or chat messages.
+
+    Attributes:
+        input_ids: as the server is sent them; empty where the prompt is text or messages.
+    """
 
     id: str
-    input_ids: tuple[int, ...]
+    input_ids: tuple[int, ...] = ()
+    text: str | None = None
+    messages: tuple[dict[str, Any], ...] | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return "text" if self.text is not None else "messages" if self.messages is not None else "input_ids"
 
 
-def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
+def read_prompts(path: Path, *, limit: int | None = None, kinds: Sequence[Kind] = ("input_ids",)) -> list[Prompt]:
     """Reads ``{"id": ..., "input_ids": [...]}`` lines, in order.
+
+    Args:
+        kinds: what a line may hold; ``KINDS`` also takes ``{"id", "text"}`` and ``{"id", "messages"}``.
 
     Raises:
         UsageError: ``WB-PROMPTS-MISSING`` or ``WB-PROMPTS-LINE``, with the line's number and what stood there.
@@ -31,9 +56,9 @@ def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
             next="data/prompts/lab-heldout.jsonl is one for the lab",
         )
     prompts: list[Prompt] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         if line.strip():
-            prompts.append(_parse(line, number, path))
+            prompts.append(_parse(line, number, path, kinds))
     if len({p.id for p in prompts}) != len(prompts) or not prompts:
         raise UsageError(
             "WB-PROMPTS-LINE",
@@ -44,17 +69,35 @@ def read_prompts(path: Path, *, limit: int | None = None) -> list[Prompt]:
     return prompts[:limit]
 
 
-def _parse(line: str, number: int, path: Path) -> Prompt:
+def _parse(line: str, number: int, path: Path, kinds: Sequence[Kind]) -> Prompt:
     try:
         record = json.loads(line)
-        ids = tuple(record["input_ids"])
-        if not ids or not all(isinstance(i, int) and i >= 0 for i in ids):
-            raise ValueError("input_ids holds no token ids")
-        return Prompt(str(record["id"]), ids)
+        given = [kind for kind in KINDS if kind in record]
+        if len(given) > 1:
+            raise ValueError(f"both {given[0]} and {given[1]}")
+        kind = given[0] if given and given[0] in kinds else kinds[0]
+        return Prompt(str(record["id"]), **{kind: _content(kind, record[kind])})
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             "WB-PROMPTS-LINE",
             f"{path} line {number} is no prompt ({error}): {line[:80]!r}",
-            expected='{"id": "p0", "input_ids": [1, 2, 3]}',
+            expected=" or ".join(EXAMPLES[kind] for kind in kinds),
             next=f"mend line {number}",
         ) from error
+
+
+def _content(kind: Kind, value: Any) -> Any:
+    """The value as a prompt holds it, or ValueError."""
+    if kind == "input_ids":
+        ids = tuple(value)
+        if not ids or not all(isinstance(i, int) and i >= 0 for i in ids):
+            raise ValueError("input_ids holds no token ids")
+        return ids
+    if kind == "text":
+        if not isinstance(value, str) or not value:
+            raise ValueError("text is no text")
+        return value
+    messages = tuple(value)
+    if not messages or not all(isinstance(m, dict) and {"role", "content"} <= set(m) for m in messages):
+        raise ValueError("messages holds no {role, content} objects")
+    return messages

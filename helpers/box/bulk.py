@@ -1,4 +1,4 @@
-"""Takes the place of a channel's receive buffer where much is to come: fewer copies and far fewer wake-ups.
+"""Takes the place of a channel's receive buffer where much is to come: no copies, and far fewer wake-ups.
 
 paramiko's own copies each packet into one array and out of it again, and wakes the reader for each, which in Python
 costs as much as decrypting it.
@@ -16,6 +16,17 @@ _MUCH = 1 << 20
 _ENOUGH = 1 << 18
 """Bytes of a long stream that are worth waking up for; for less, the reader waits a little longer."""
 _LITTLE_LONGER = 0.002
+
+
+class Batch:
+    """Blocks that came one after the other; its length is that of all of them, which is what `Channel.recv` asks."""
+
+    def __init__(self, blocks: list[bytes]) -> None:
+        self.blocks = blocks
+        self._size = sum(map(len, blocks))
+
+    def __len__(self) -> int:
+        return self._size
 
 
 class BulkBuffer:
@@ -37,7 +48,7 @@ class BulkBuffer:
             if first or self._size >= _ENOUGH:
                 self._changed.notify()
 
-    def read(self, nbytes: int, timeout: float | None = None) -> bytes:
+    def read(self, nbytes: int, timeout: float | None = None) -> Batch:
         """At most ``nbytes``; nothing at the end.
 
         Raises:
@@ -48,22 +59,23 @@ class BulkBuffer:
                 raise PipeTimeout
             if self._total > _MUCH and not self._closed:
                 self._changed.wait_for(lambda: self._size >= _ENOUGH or self._closed, _LITTLE_LONGER)
-            if self._size > nbytes:
-                whole = b"".join(self._blocks)
-                self._blocks = deque([whole[nbytes:]])
-                self._size -= nbytes
-                return whole[:nbytes]
-            return self._all()
+            taken, left = [], nbytes
+            while left and self._blocks:
+                block = self._blocks.popleft()
+                if len(block) > left:
+                    self._blocks.appendleft(block[left:])
+                    block = block[:left]
+                taken.append(block)
+                left -= len(block)
+            self._size -= nbytes - left
+            return Batch(taken)
 
     def empty(self) -> bytes:
         with self._changed:
-            return self._all()
-
-    def _all(self) -> bytes:
-        data = self._blocks[0] if len(self._blocks) == 1 else b"".join(self._blocks)
-        self._blocks.clear()
-        self._size = 0
-        return data
+            data = b"".join(self._blocks)
+            self._blocks.clear()
+            self._size = 0
+            return data
 
     def read_ready(self) -> bool:
         with self._changed:

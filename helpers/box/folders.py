@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.box.arriving import Arriving
+from helpers.box.copying import copy_within
 from helpers.box.execution import Execution
-from helpers.box.frames import BrokenStream, Data, End, FrameReader, Plan
+from helpers.box.frames import Begin, Block, BrokenStream, End, FrameReader
 from helpers.box.hashing import local_hash, remote_hashes
 from helpers.box.listing import Listing
 from helpers.box.meter import Meter
+from helpers.box.partial import local_problem
 from helpers.box.prefetch import Prefetched
 from helpers.box.pulling import Pulled, pull_file, why
 from helpers.box.resuming import Resumption
@@ -24,8 +27,9 @@ from helpers.errors import RemoteFailed, WrongResult
 if TYPE_CHECKING:
     from helpers.box.box import Box
 
-_OPEN_AT_ONCE = 16
 _COPIERS = 2
+_PASSING = 16
+"""Blocks of a MiB on their way to other files at most."""
 
 
 def pull_folder(box: Box, listing: Listing, target: Path, meter: Meter) -> dict[str, Pulled]:
@@ -33,7 +37,10 @@ def pull_folder(box: Box, listing: Listing, target: Path, meter: Meter) -> dict[
 
     Raises: as `helpers.box.pulling.pull_file`.
     """
-    target.mkdir(parents=True, exist_ok=True)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise local_problem(target, error) from error
     done = _already_here(box, listing, target, meter)
     wanted = [entry for entry in listing.entries if entry.name not in done]
     code = _code(box) if len(wanted) > 1 and box.has_shell else None
@@ -78,7 +85,11 @@ def _code(box: Box) -> str | None:
 
 
 class _Folder:
-    """The state of one folder's stream, over as many connections as it takes."""
+    """The state of one folder's stream, over as many connections as it takes.
+
+    A block that is sent for one file and belongs into seven more is written to all eight while it is in memory, to the
+    others by the pool's threads; what was here before the stream began is copied within the disk.
+    """
 
     def __init__(
         self,
@@ -95,7 +106,8 @@ class _Folder:
         self.resumption = Resumption(meter)
         self.queue = deque(i for i, entry in enumerate(listing.entries) if entry.name not in done)
         self.arriving: dict[int, Arriving] = {}
-        self.sent: deque[Arriving] = deque()
+        self.passing: deque[Future[None]] = deque()
+        self.passed = 0
         self.said = b""
 
     def pull(self) -> None:
@@ -113,7 +125,6 @@ class _Folder:
                     lines=self.said.decode(errors="replace").splitlines()[-5:],
                 )
                 raise why(self.box, self.listing, failed) from error
-        self._settle(0)
 
     def _stream(self) -> None:
         """Files as far as the link holds."""
@@ -121,6 +132,7 @@ class _Folder:
             "root": self.listing.root,
             "files": [entry.name for entry in self.listing.entries],
             "want": list(self.queue),
+            "passed": self.passed,
             "skip": [self.queue[0], *self._file(self.queue[0]).have()],
         }
         execution = Execution(
@@ -139,69 +151,91 @@ class _Folder:
         finally:
             self.said = execution.stderr_tail
 
-    def _take(self, record: Plan | Data | End, reader: FrameReader) -> None:
-        if isinstance(record, Plan):
-            self._begin(record)
+    def _take(self, record: Begin | Block | End, reader: FrameReader) -> None:
+        if isinstance(record, Block) and record.is_here:
+            self._copy(record)
             return
-        if record.file != self.queue[0] or (file := self.arriving[record.file]).plan is None:
+        if record.file != self.queue[0]:
             raise BrokenStream(f"file {record.file} out of turn")
-        if isinstance(record, Data):
-            for piece in reader.take(record.count):
-                file.write(piece)
-                self.meter.sent_now(len(piece))
-                self.resumption.moved()
+        if isinstance(record, Begin):
+            self.passed = record.file
+            self.meter.kept(self._file(record.file).begin(record))
+        elif isinstance(record, Block):
+            self._receive(record, reader)
         else:
-            file.sent()
-            self._check(file, record.sha256)
-            self.sent.append(self.arriving.pop(self.queue.popleft()))
-            self._settle(_OPEN_AT_ONCE)
+            self._end(record)
 
     def _file(self, index: int) -> Arriving:
         if index not in self.arriving:
             target = self.target / self.listing.entries[index].name
-            self.arriving[index] = Arriving(self.box, self.listing, index, target, self.pool)
+            self.arriving[index] = Arriving(self.box, self.listing, index, target)
         return self.arriving[index]
 
-    def _begin(self, plan: Plan) -> None:
-        file = self._file(plan.file)
-        fresh = file.plan is None
-        self.meter.kept(file.begin(plan))
-        for segment in plan.segments if fresh else ():
-            if segment.source < 0:
-                continue
-            source = self.arriving.get(segment.source)
-            if source is not None:
-                source.give(file, segment)
-            else:
-                file.copy(self._where(segment.source), 0, 1 << 62, segment)
+    def _takers(self, block: Block) -> list[tuple[Arriving, int]]:
+        """The other files that ``block`` belongs into, and where."""
+        takers = []
+        for index, offset in block.also:
+            if index not in self.queue or offset + block.count > self.listing.entries[index].size:
+                raise BrokenStream(f"a block for file {index} at {offset}")
+            file = self._file(index)
+            file.scatter()
+            takers.append((file, offset))
+        return takers
+
+    def _receive(self, block: Block, reader: FrameReader) -> None:
+        file, takers, pieces = self._file(block.file), self._takers(block), []
+        if block.offset + block.count > file.entry.size:
+            raise BrokenStream(f"a block for file {block.file} at {block.offset}")
+        try:
+            for piece in reader.take(block.count):
+                pieces.append(piece)
+                self.meter.sent_now(len(piece))
+                self.resumption.moved()
+        finally:  # also what came of it before the link broke
+            for taker, offset in takers:
+                self._pass(taker.partial.write_at, pieces, offset)
+            file.write(pieces, block.offset)
+            self.meter.kept(len(takers) * sum(map(len, pieces)))
+
+    def _copy(self, block: Block) -> None:
+        path = self._where(block.file)
+        for taker, offset in self._takers(block):
+            self._pass(copy_within, path, block.offset, taker.partial, offset, block.count)
+        self.meter.kept(len(block.also) * block.count)
 
     def _where(self, index: int) -> Path:
-        """Where a file lies all of whose bytes are here."""
+        """Where a file lies whose beginning or all is here."""
         name = self.listing.entries[index].name
-        return self.target / name if name in self.done else self._sent(index).partial.part
+        return self.target / name if name in self.done else self._file(index).partial.part
 
-    def _sent(self, index: int) -> Arriving:
-        return next(file for file in self.sent if file.index == index)
+    def _pass(self, work: Callable[..., None], *arguments: object) -> None:
+        """Have the pool do it; waits while much is waiting there, which bounds the memory."""
+        self.passing.append(self.pool.submit(work, *arguments))
+        self._passed(_PASSING)
 
-    def _check(self, file: Arriving, digest: str) -> None:
-        if digest != file.digest.hexdigest():
+    def _passed(self, most: int) -> None:
+        while len(self.passing) > most:
+            self.passing.popleft().result()
+
+    def _end(self, record: End) -> None:
+        self._passed(0)
+        file = self._file(record.file)
+        if record.sha256 != file.digest.hexdigest():
             file.partial.discard()
             raise WrongResult(
                 "WB-PULL-HASH",
                 f"{self.box.name}:{self.listing.path(file.entry)} did not arrive as it is there: "
                 f"sha256 {file.digest.hexdigest()}",
-                expected=digest,
+                expected=record.sha256,
                 next="pull it again; should it happen again, look at the disks: dmesg",
             )
-
-    def _settle(self, most: int) -> None:
-        """Give files their names, oldest first, until at most ``most`` are left open."""
-        while len(self.sent) > most:
-            self.done[self.sent[0].entry.name] = Pulled(self.sent[0].finish(), "sha256")
-            self.sent.popleft()
+        self.done[file.entry.name] = Pulled(file.finish(), "sha256")
+        del self.arriving[self.queue.popleft()]
+        self.passed = record.file + 1
 
     def close(self) -> None:
-        for file in (*self.sent, *self.arriving.values()):
-            file.wait()
-        for file in (*self.sent, *self.arriving.values()):
+        for work in self.passing:
+            work.cancel()
+        wait(self.passing)  # they write to files that are closed next
+        for file in self.arriving.values():
             file.leave()

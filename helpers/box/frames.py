@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,40 +16,26 @@ class BrokenStream(Exception):
 
 
 @dataclass(frozen=True)
-class Segment:
-    """``length`` bytes at ``offset``: sent in the stream (source -1), or the same as those of another file."""
-
-    offset: int
-    length: int
-    source: int
-    source_offset: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How one file is put together; ``skip`` of its sent bytes were there already and do not come again."""
+class Begin:
+    """A file of ``size`` bytes is the next; ``skip`` of the bytes sent for it were there already and do not come."""
 
     file: int
     size: int
-    segments: tuple[Segment, ...]
     skip: int
-
-    @property
-    def own(self) -> int:
-        """Bytes that are sent, not taken from other files."""
-        return sum(segment.length for segment in self.segments if segment.source < 0)
-
-    @property
-    def is_plain(self) -> bool:
-        return self.own == self.size
 
 
 @dataclass(frozen=True)
-class Data:
-    """``count`` bytes of a file follow in the stream; `FrameReader.take` gives them."""
+class Block:
+    """``count`` bytes that belong to ``offset`` of a file, and ``also`` into other files: (file, offset).
+
+    They come next, or, where ``is_here``, are in that file already.
+    """
 
     file: int
+    offset: int
     count: int
+    also: tuple[tuple[int, int], ...]
+    is_here: bool
 
 
 @dataclass(frozen=True)
@@ -60,13 +47,13 @@ class End:
 
 
 class FrameReader:
-    """Takes records and counted bytes from an iterator of blocks."""
+    """Takes records and counted bytes from an iterator of lists of blocks."""
 
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: Iterator[list[bytes]]) -> None:
+        self._blocks = itertools.chain.from_iterable(blocks)
         self._rest = memoryview(b"")
 
-    def record(self) -> Plan | Data | End:
+    def record(self) -> Begin | Block | End:
         """The next record.
 
         Raises:
@@ -75,10 +62,13 @@ class FrameReader:
         line = self._line()
         try:
             raw: dict[str, Any] = json.loads(line)
-            if "plan" in raw:
-                segments = tuple(Segment(*item) for item in raw["segments"])
-                return Plan(raw["plan"], raw["size"], segments, raw["skip"])
-            return Data(raw["data"], raw["bytes"]) if "data" in raw else End(raw["end"], raw["sha256"])
+            if "begin" in raw:
+                return Begin(raw["begin"], raw["size"], raw["skip"])
+            if "end" in raw:
+                return End(raw["end"], raw["sha256"])
+            kind = "data" if "data" in raw else "copy"
+            also = tuple((file, offset) for file, offset in raw["also"])
+            return Block(raw[kind], raw["at"], raw["bytes"], also, kind == "copy")
         except (ValueError, KeyError, TypeError) as error:
             raise BrokenStream(f"no record: {line[:80]!r}") from error
 

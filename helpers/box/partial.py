@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -18,6 +19,8 @@ from helpers.errors import UsageError
 SCHEMA = "workbook.part/1"
 _WORTH_KEEPING = 1 << 20
 """Bytes below which a broken transfer is simply begun anew."""
+_PIECES = 64
+"""Pieces above which one copy is cheaper than so many pointers (the kernel takes 1024 at a time)."""
 
 
 class Partial:
@@ -72,20 +75,19 @@ class Partial:
         except (OSError, ValueError):
             return False
 
-    def write(self, block: bytes | memoryview) -> None:
-        """Append ``block``.
+    def write(self, pieces: Sequence[bytes | memoryview]) -> None:
+        """Append ``pieces``.
 
         Raises:
             UsageError: WB-DISK-FULL, WB-LOCAL-WRITE.
         """
-        view = memoryview(block)
-        self.digest.update(view)
+        for piece in pieces:
+            self.digest.update(piece)
         try:
-            while view:
-                view = view[self.file.write(view) :]
+            _all(pieces, lambda left: os.writev(self.file.fileno(), left))
         except OSError as error:
             raise local_problem(self.target, error, kept=self.part) from error
-        self.offset += len(block)
+        self.offset += sum(map(len, pieces))
 
     def scatter(self) -> None:
         """Begin anew, in no order (`write_at`): such a file cannot be gone on with later. Takes the room at once."""
@@ -98,12 +100,17 @@ class Partial:
         except OSError as error:
             raise local_problem(self.target, error) from error
 
-    def write_at(self, block: memoryview, offset: int) -> None:
-        """Put ``block`` at ``offset``. Raises: as `write`."""
+    def write_at(self, pieces: Sequence[bytes | memoryview], offset: int) -> None:
+        """Put ``pieces`` one after the other from ``offset`` on, as one write where that can be. Raises: as `write`."""
+
+        def some(left: Sequence[bytes | memoryview]) -> int:
+            nonlocal offset
+            count = _pwritev(self.file.fileno(), left, offset)
+            offset += count
+            return count
+
         try:
-            while block:
-                count = os.pwrite(self.file.fileno(), block, offset)
-                block, offset = block[count:], offset + count
+            _all(pieces, some)
         except OSError as error:
             raise local_problem(self.target, error) from error
 
@@ -133,6 +140,21 @@ class Partial:
         if not self._finished and (self.offset < _WORTH_KEEPING or not self.note.exists()):
             self.discard()
         self.file.close()
+
+
+def _all(pieces: Sequence[bytes | memoryview], write: Callable[[Sequence[bytes | memoryview]], int]) -> None:
+    """Have ``write`` take all of ``pieces``, however little it takes at a time."""
+    left: list[bytes | memoryview] = list(pieces) if len(pieces) <= _PIECES else [b"".join(pieces)]
+    while left:
+        count = write(left)
+        while left and count >= len(left[0]):
+            count -= len(left.pop(0))
+        if count:
+            left[0] = memoryview(left[0])[count:]
+
+
+def _pwritev(file: int, pieces: Sequence[bytes | memoryview], offset: int) -> int:
+    return os.pwritev(file, pieces, offset) if hasattr(os, "pwritev") else os.pwrite(file, pieces[0], offset)
 
 
 def _umask() -> int:

@@ -8,18 +8,18 @@ import threading
 from collections.abc import Generator, Iterator
 
 _DEPTH = 16
-"""Blocks that wait at most; with blocks of at most 2 MiB that bounds the memory."""
+"""Lists of blocks that wait at most; with at most 2 MiB in each that bounds the memory."""
 
 
-class Prefetched(Iterator[bytes]):
-    """The blocks of a generator, which runs in a thread of its own. Close it when done, also half-way.
+class Prefetched(Iterator[list[bytes]]):
+    """What a generator of lists of blocks gives, which runs in a thread of its own. Close it when done, also half-way.
 
     An exception of the generator is raised here after all the blocks that came before it.
     """
 
-    def __init__(self, blocks: Generator[bytes]) -> None:
+    def __init__(self, blocks: Generator[list[bytes]]) -> None:
         self._blocks = blocks
-        self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(_DEPTH)
+        self._queue: queue.Queue[list[bytes] | BaseException | None] = queue.Queue(_DEPTH)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="box-receive", daemon=True)
         self._thread.start()
@@ -36,7 +36,7 @@ class Prefetched(Iterator[bytes]):
             last = error
         self._put(last)
 
-    def _put(self, item: bytes | BaseException | None) -> None:
+    def _put(self, item: list[bytes] | BaseException | None) -> None:
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=0.2)
@@ -44,9 +44,9 @@ class Prefetched(Iterator[bytes]):
             except queue.Full:
                 continue
 
-    def __next__(self) -> bytes:
+    def __next__(self) -> list[bytes]:
         item = self._queue.get()
-        if isinstance(item, bytes):
+        if isinstance(item, list):
             return item
         self._queue.put(item)  # the end stays the end
         if item is None:

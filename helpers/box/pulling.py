@@ -89,11 +89,12 @@ def _all_of_it(box: Box, full: str, entry: Entry, partial: Partial, meter: Meter
 def _receive(box: Box, full: str, entry: Entry, partial: Partial, resumption: Resumption, meter: Meter) -> None:
     """What is missing, as far as the link holds."""
     with contextlib.closing(Prefetched(read_from(box, full, partial.offset, resumption.window))) as blocks:
-        for block in blocks:
-            if len(block) > entry.size - partial.offset:
+        for batch in blocks:
+            size = sum(map(len, batch))
+            if size > entry.size - partial.offset:
                 raise changed(box, full, [f"more than the {entry.size} bytes that it had"])
-            partial.write(block)
-            meter.sent_now(len(block))
+            partial.write(batch)
+            meter.sent_now(size)
             resumption.moved()
     if partial.offset < entry.size:
         raise changed(box, full, [f"it ended after {partial.offset} of {entry.size} bytes"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
 import stat
 from collections.abc import Iterator
@@ -84,7 +85,10 @@ def plan_push(box: Box, local: Path, full: str) -> Plan:
     kind, size, free = _look(box, full)
     items, skipped = [], []
     if local.is_dir():
+        os.scandir(local).close()
         for path in sorted(local.rglob("*")):
+            if path.is_dir() and not path.is_symlink():
+                os.scandir(path).close()  # PermissionError: rglob passes over what it may not list
             name = path.relative_to(local).as_posix()
             if path.is_file():
                 items.append(Item(path, name, path.stat().st_size))
@@ -150,6 +154,8 @@ def push_file(box: Box, plan: Plan, item: Item, meter: Meter) -> str:
 
 
 def _send(box: Box, item: Item, part: str, target: str, digest: str, offset: int, meter: Meter) -> None:
+    with item.path.open("rb"):
+        pass  # PermissionError here, where it is told
     blocks = _blocks(item.path, offset, item.size, meter)
     mode = stat.S_IMODE(item.path.stat().st_mode)
     if not box.has_shell:

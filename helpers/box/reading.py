@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from helpers.box.box import Box
 
 
-def read_from(box: Box, full: str, offset: int, window: int | None = None) -> Generator[bytes]:
-    """The file's bytes from ``offset`` to its end, block by block.
+def read_from(box: Box, full: str, offset: int, window: int | None = None) -> Generator[list[bytes]]:
+    """The file's bytes from ``offset`` to its end, some blocks at a time.
 
     Args:
         window: bytes that may be on their way at once, and so are lost when the link breaks.
@@ -36,11 +36,12 @@ def read_from(box: Box, full: str, offset: int, window: int | None = None) -> Ge
         raise unreadable(box.name, full, execution.stderr_tail.decode(errors="replace"))
 
 
-def _over_sftp(box: Box, full: str, offset: int) -> Generator[bytes]:
+def _over_sftp(box: Box, full: str, offset: int) -> Generator[list[bytes]]:
     with sftp.open_sftp(box.session) as client:
         try:
             with client.open(full, "rb") as file:
-                yield from read_pipelined(client, file, offset)
+                for block in read_pipelined(client, file, offset):
+                    yield [block]
         except (OSError, EOFError, paramiko.SSHException) as error:
             if is_lost(client.sock):
                 raise lost(box.name, error) from error

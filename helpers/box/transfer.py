@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import posixpath
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from helpers.box.meter import Meter
 from helpers.box.partial import check_space
 from helpers.box.pulling import Pulled, changed, pull_file
 from helpers.box.pushing import plan_push, push_file
+from helpers.box.quoting import quote
 from helpers.errors import RemoteFailed, UsageError
 
 if TYPE_CHECKING:
@@ -76,11 +79,12 @@ def pull(
 
     Raises:
         RemoteFailed: WB-FILE-MISSING, WB-FILE-READ, WB-PULL-GROWING, WB-PULL-CHANGED. WrongResult: WB-PULL-HASH.
-        UsageError: WB-DISK-FULL, WB-LOCAL-WRITE, WB-PULL-BUSY. BoxUnreachable: the box stayed out of reach.
+        UsageError: WB-DISK-FULL, WB-LOCAL-WRITE, WB-LOCAL-READ, WB-PULL-BUSY.
+        BoxUnreachable: the box stayed out of reach.
     """
     started = time.monotonic()
     full = box.path(remote)
-    with Meter(f"pull {posixpath.basename(full)}", 0, enabled=progress) as meter:
+    with Meter(f"pull {posixpath.basename(full)}", 0, enabled=progress) as meter, _told(local):
         listing = _settled(box, full, meter, 3600.0 if wait is True else float(wait))
         meter.total = listing.total
         target = local / posixpath.basename(full) if local.is_dir() and not listing.is_folder else local
@@ -106,18 +110,20 @@ def push(box: Box, local: Path, remote: str, *, progress: bool = True) -> Transf
             folder that its files go into.
 
     Raises:
-        UsageError: WB-PUSH-MISSING. RemoteFailed: WB-DISK-FULL, WB-FILE-WRITE, WB-PUSH-CHANGED.
+        UsageError: WB-PUSH-MISSING, WB-LOCAL-READ. RemoteFailed: WB-DISK-FULL, WB-FILE-WRITE, WB-PUSH-CHANGED.
         BoxUnreachable: the box stayed out of reach.
     """
     started = time.monotonic()
-    if not local.exists():
+    with _told(local):
+        there = local.exists()
+    if not there:
         raise UsageError(
             "WB-PUSH-MISSING",
             f"{local} does not exist",
             expected="a file or a folder",
             next=f"ls -ld {local.parent}",
         )
-    with Meter(f"push {local.name}", 0, enabled=progress) as meter:
+    with Meter(f"push {local.name}", 0, enabled=progress) as meter, _told(local):
         plan = plan_push(box, local, box.path(remote))
         meter.total = plan.total
         hashes = [push_file(box, plan, item, meter) for item in plan.items]
@@ -136,6 +142,21 @@ def push(box: Box, local: Path, remote: str, *, progress: bool = True) -> Transf
         verified="sha256" if box.has_shell else "size",
         skipped=plan.skipped,
     )
+
+
+@contextlib.contextmanager
+def _told(local: Path) -> Iterator[None]:
+    """What this machine's files may refuse to a reader: an error with a code."""
+    try:
+        yield
+    except PermissionError as error:
+        path = Path(error.filename or local)
+        raise UsageError(
+            "WB-LOCAL-READ",
+            f"{path} cannot be looked at: {error.strerror}",
+            expected="files and folders of this machine that may be read",
+            next=f"ls -ld {quote(str(path))}",
+        ) from error
 
 
 def _needed(listing: Listing, target: Path) -> int:

@@ -19,28 +19,11 @@ from paramiko.common import (
     MSG_CHANNEL_REQUEST,
     MSG_CHANNEL_WINDOW_ADJUST,
 )
-from paramiko.packet import Packetizer
+
+from helpers.box.packets import BoxPacketizer
 
 # paramiko reports every lost connection through logging; here each becomes an exception with a code instead.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
-
-
-class ClockedPacketizer(Packetizer):
-    """Notes when the last packet came, and asks for new keys as seldom as AES allows.
-
-    RFC 4344 bounds a key to 2**32 blocks, 64 GiB; paramiko asks after 512 MiB, in the midst of every larger transfer.
-    """
-
-    REKEY_BYTES = 1 << 35
-
-    def __init__(self, sock: Any) -> None:
-        super().__init__(sock)
-        self.last_packet = time.monotonic()
-
-    def read_message(self) -> Any:
-        message = super().read_message()
-        self.last_packet = time.monotonic()
-        return message
 
 
 class BoxTransport(paramiko.Transport):
@@ -58,7 +41,7 @@ class BoxTransport(paramiko.Transport):
         "aes256-ctr",
     )
 
-    packetizer: ClockedPacketizer
+    packetizer: BoxPacketizer
     _channel_handler_table: dict[int, Any]
     _send_message: Any
     clear_to_send: threading.Event
@@ -66,7 +49,7 @@ class BoxTransport(paramiko.Transport):
     clear_to_send_timeout: float
 
     def __init__(self, sock: Any) -> None:
-        super().__init__(sock, packetizer_class=ClockedPacketizer)
+        super().__init__(sock, packetizer_class=BoxPacketizer)
         self._channel_handler_table = {**self._channel_handler_table, MSG_CHANNEL_REQUEST: _channel_request}
         self._probe_sent: float | None = None
         self._deferred: list[paramiko.Message] = []

@@ -11,7 +11,8 @@ from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
 
 if TYPE_CHECKING:
-    from helpers.tensors.capture import Info
+    from helpers.tensors.capture import Capture
+    from helpers.tensors.capture_info import Info
     from helpers.wiring.replay import Ablation, Replay, Search, Versus
     from helpers.wiring.replay.attribution import SlotShare
 
@@ -27,6 +28,9 @@ def replay(
     new_tokens: Annotated[int | None, typer.Option(min=1, help="Score as if requests had ended after so many.")] = None,
     search: Annotated[bool, typer.Option("--search", help="Rank all wirings that the ladder allows.")] = False,
     limit_s: Annotated[float, typer.Option(min=1, help="Time limit of the search, in seconds.")] = 60.0,
+    train: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="With --search: a training dump, whose match it begins with.")
+    ] = None,
     ablate: Annotated[bool, typer.Option("--ablate", help="What each slot costs.")] = False,
     right: Annotated[
         str | None, typer.Option(metavar="LIST", help="With --ablate: boundaries held to be right.")
@@ -41,6 +45,10 @@ def replay(
     from helpers.wiring.replay.taps import Source
 
     tried, held = numbers("--taps", taps), numbers("--right", right)
+    if train is not None and not search:
+        raise UsageError(
+            "WB-USAGE", "--train is for a search", expected="--search beside it", next="workbook replay --help"
+        )
     source = Source(read_capture(capture, verify=True))
     steps = steps or int(source.capture.info.launch.get("speculative_num_steps") or 3)
     lender = load_target(target)
@@ -62,7 +70,9 @@ def replay(
             text.append(describe_served(served))
         text += ["", describe_shares(shares)]
         if search:
-            start = [tap.index for tap in wiring if tap.kind == "boundary"]
+            trained = None if train is None else trained_at(source.capture, train)
+            result["trained"] = trained
+            start = trained or [tap.index for tap in wiring if tap.kind == "boundary"]
             found = room.search(
                 drafter,
                 lender,
@@ -77,6 +87,8 @@ def replay(
             result["search"] = {**found.model_dump(mode="json"), "aux_layer_ids": ids}
             text += ["", describe_search(found), *([f"ids that tap the first: {ids}"] if ids else [])]
             held = held or found.best
+            if train is not None:
+                text.append(f"the dump was captured at {trained or 'boundaries that are in doubt'}")
         if ablate:
             changed = room.ablate(
                 drafter,
@@ -109,9 +121,17 @@ def numbers(option: str, text: str | None) -> list[int] | None:
         ) from error
 
 
+def trained_at(capture: Capture, train: Path) -> list[int] | None:
+    """The boundaries that a dump was captured at, as far as the capture's ladder tells."""
+    from helpers.tensors.dumps import read_dump
+    from helpers.wiring.features import trained_boundaries
+
+    return trained_boundaries(capture, read_dump(train, slots=capture.slots))
+
+
 def ids_for(info: Info, taps: list[int]) -> list[int] | None:
     """The captured engine's ids for a wiring; None where its rule is not known or no ids tap this."""
-    from helpers.commands.wiring import convention_of
+    from helpers.wiring.boundaries import convention_of
 
     convention = convention_of(info)
     return None if convention is None else convention.ids(taps, info.model.num_layers)

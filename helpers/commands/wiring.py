@@ -15,7 +15,6 @@ from helpers.paths import investigations_dir
 if TYPE_CHECKING:
     from helpers.serving.capture import Boundaries
     from helpers.tensors.capture import Capture
-    from helpers.wiring.boundaries import Rule
     from helpers.wiring.diagnosis import Diagnosis
 
 FORMAT_HELP = "What the dump is, where its files leave it open: speculators, vllm, specforge, ..."
@@ -72,17 +71,38 @@ def diagnose(
     train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump.")],
     draft: Annotated[Path | None, typer.Option(metavar="DIR", help="The drafter's folder.")] = None,
     target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder.")] = None,
+    run_graphs: Annotated[
+        bool | None,
+        typer.Option(
+            "--run-graphs/--no-run-graphs",
+            help="Whether the run in question uses CUDA graphs, which a capture cannot; else as its profile says.",
+        ),
+    ] = None,
     format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Says what the drafter was trained on, what it is fed, how the two differ, and which ids mend it."""
+    """Says what the drafter was trained on, what it is fed, how the two differ, and which ids mend it.
+
+    With --draft and --target also whether fc wants its blocks in the order that they are fed.
+    """
+    from helpers.progress import progress
     from helpers.tensors.capture import read_capture
     from helpers.tensors.dumps import read_dump
+    from helpers.wiring.boundaries import convention_of
     from helpers.wiring.diagnosis import diagnose as examine
 
     taken = read_capture(served, verify=True)
     dump = read_dump(train, format=format, slots=slots_of(taken, draft))
-    diagnosis = examine(taken, dump, convention=convention_of(taken.info), draft=draft, target=target)
+    with progress("diagnosis", done="diagnosed"):
+        diagnosis = examine(
+            taken,
+            dump,
+            convention=convention_of(taken.info),
+            draft=draft,
+            target=target,
+            run_graphs=run_graphs,
+            flags=flags_of(taken.info),
+        )
     emit(diagnosis.to_json(), as_json=as_json, text=describe(diagnosis))
     return diagnosis.exit_code
 
@@ -139,20 +159,16 @@ def slots_of(taken: Capture, draft: Path | None) -> int | None:
     return width // hidden if width % hidden == 0 else None
 
 
-def convention_of(info: Any) -> Rule | None:
-    """How the captured engine reads ids; None where that cannot be read, and then no ids are named.
-
-    A rule that is not known by name is read from the release's wheel, where that lies in the cache.
-    """
+def flags_of(info: Any) -> frozenset[str] | None:
+    """The arguments that the captured engine has, where its wheel lies in the cache."""
+    from helpers.source.flags import launch_flags
     from helpers.source.wheels import cached_wheel
-    from helpers.wiring.boundaries import convention_for
 
-    engine, version = info.engine.name, info.engine.version
     try:
-        wheel = cached_wheel(f"{engine}=={version}")
-        return convention_for(engine, version, info.model.architecture, source=wheel)
-    except UsageError:
+        wheel = cached_wheel(f"{info.engine.name}=={info.engine.version}")
+    except UsageError:  # no release that a wheel could be of
         return None
+    return None if wheel is None else launch_flags(wheel)
 
 
 def lines(result: dict[str, Any]) -> str:
@@ -172,8 +188,10 @@ def describe(diagnosis: Diagnosis) -> str:
         )
         found.append(f"slot {slot.slot}: {', '.join(sides)}")
     found += ["", *(f"{f.severity:<7} {f.code}: {f.summary}" for f in diagnosis.findings)]
+    found += [f"open    {one.code}: {one.why}" for one in diagnosis.undecided]
     if diagnosis.fix is not None:
         found += ["", f"fix: {diagnosis.fix.note}"]
+        found += [f"arguments: {' '.join(diagnosis.fix.launch)}"] if diagnosis.fix.launch else []
     return "\n".join(found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from helpers.figures.theme import COLOURS, DASHES, dress
+from helpers.figures.theme import COLOURS, DASHES, MARKERS, band, dress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,26 +23,25 @@ def survival(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     count = rows["profile"].nunique()
     for number, (profile, part) in enumerate(rows.groupby("profile", sort=False)):
         ordered = part.sort_values("k")
+        # Side by side, so that equal curves do not hide each other.
+        x = ordered["k"] + 0.04 * (number - (count - 1) / 2)
+        colour = COLOURS[number % len(COLOURS)]
+        band(figure, x, ordered["low"], ordered["high"], colour=colour, group=str(profile))
         figure.add_scatter(
-            # Side by side, so that equal curves do not hide each other.
-            x=ordered["k"] + 0.04 * (number - (count - 1) / 2),
+            x=x,
             y=ordered["survival"],
             name=str(profile),
+            legendgroup=str(profile),
             mode="lines+markers",
+            marker={"symbol": MARKERS[number % len(MARKERS)], "size": 8},
             hovertemplate="%{fullData.name}: %{y:.1%}<extra></extra>",
-            line={"color": COLOURS[number % len(COLOURS)], "dash": DASHES[number % len(DASHES)]},
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": ordered["high"] - ordered["survival"],
-                "arrayminus": ordered["survival"] - ordered["low"],
-            },
+            line={"color": colour, "dash": DASHES[number % len(DASHES)]},
         )
     figure.update_xaxes(dtick=1)
     figure.update_yaxes(range=[0, 1], tickformat=".0%")
     return dress(
         figure,
-        title="Acceptance survival S(k), with 95% intervals",
+        title="Acceptance survival S(k), with 95% bands",
         x="k (drafts accepted in a verify step, at least)",
         y="share of verify steps",
         caption=caption,

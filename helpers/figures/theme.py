@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pandas as pd
     import plotly.graph_objects as go
 
 # Okabe and Ito's palette: told apart with any common colour blindness, and in grey by the order of use.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "solid", "dash")
+MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
 # Perceptually even, and readable in grey: for cosines, whose differences near 1 matter.
 COSINE_SCALE = "Cividis"
 
@@ -38,6 +40,22 @@ def dress(figure: go.Figure, *, title: str, x: str, y: str, caption: str, height
         font={"size": 11, "color": "#555"},
     )
     return figure
+
+
+def band(figure: go.Figure, x: pd.Series, low: pd.Series, high: pd.Series, *, colour: str, group: str) -> None:
+    """A pale band between two curves over the same ascending x, switched with its curve in the legend."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    figure.add_scatter(
+        x=[*x, *reversed(list(x))],
+        y=[*high, *reversed(list(low))],
+        fill="toself",
+        fillcolor=f"rgba({red},{green},{blue},0.16)",
+        line={"width": 0},
+        mode="lines",
+        legendgroup=group,
+        showlegend=False,
+        hoverinfo="skip",
+    )
 
 
 def shade(cosine: float) -> tuple[str, str]:

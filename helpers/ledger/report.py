@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from helpers.ledger.redaction import redact, redact_tree
+from helpers.ledger.markdown import render
+from helpers.ledger.redaction import redact, redact_tree, tree
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -28,12 +29,14 @@ class Section:
         paragraphs: plain text; each becomes a paragraph.
         table: column name -> value, a mapping a row; all rows have the same columns.
         figure: drawn below the table.
+        commands: lines to type, as they are.
     """
 
     title: str
     paragraphs: Sequence[str]
     table: Sequence[Mapping[str, str]] = ()
     figure: go.Figure | None = None
+    commands: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class ReportPaths:
 
     html: Path
     json: Path
+    markdown: Path | None = None
 
 
 def write_report(
@@ -52,34 +56,52 @@ def write_report(
     sections: Sequence[Section],
     data: Mapping[str, Any],
     homes: tuple[str, ...] = (),
+    hosts: tuple[str, ...] = (),
+    markdown: bool = False,
 ) -> ReportPaths:
     """Writes ``report.json`` and ``report.html`` into `folder`; neither is ever half-written.
 
     Args:
         summary: the answer first: what was wrong, how it is known, what the fix gave.
         data: the content of report.json; embedded in the HTML as well.
-        homes: folders of the box and the laptop that appear as ``~`` in both files.
+        homes: folders of the box and the laptop that appear as ``~`` in all files.
+        hosts: names of machines and logins that appear in none.
+        markdown: also ``report.md``, for an issue tracker.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(redact_tree({"schema": SCHEMA, **data}, homes=homes), indent=2, ensure_ascii=False)
+
+    def clean(value: str) -> str:
+        return redact(value, homes=homes, hosts=hosts)
+
+    whole = redact_tree({"schema": SCHEMA, **data}, homes=homes, hosts=hosts)
+    text = json.dumps(whole, indent=2, ensure_ascii=False)
     # The parts and not the page: plotly's own script, whose text is none of ours, must stay as it is.
-    clean = [_redacted(section, homes) for section in sections]
-    page = _render(redact(title, homes=homes), [redact(line, homes=homes) for line in summary], clean, text)
-    paths = ReportPaths(folder / "report.html", folder / "report.json")
+    chapters = [_redacted(section, clean) for section in sections]
+    title, lines = clean(title), [clean(line) for line in summary]
+    page = _render(title, lines, chapters, text)
+    paths = ReportPaths(folder / "report.html", folder / "report.json", folder / "report.md" if markdown else None)
     _write_whole(paths.json, text + "\n")
     _write_whole(paths.html, page)
+    if paths.markdown is not None:
+        _write_whole(paths.markdown, render(title, lines, chapters))
     return paths
 
 
-def _redacted(section: Section, homes: tuple[str, ...]) -> Section:
-    for note in section.figure.layout.annotations if section.figure is not None else ():
-        note.text = redact(note.text, homes=homes)
+def _redacted(section: Section, clean: Callable[[str], str]) -> Section:
     return Section(
-        redact(section.title, homes=homes),
-        [redact(paragraph, homes=homes) for paragraph in section.paragraphs],
-        [{redact(k, homes=homes): redact(v, homes=homes) for k, v in row.items()} for row in section.table],
-        section.figure,
+        clean(section.title),
+        [clean(paragraph) for paragraph in section.paragraphs],
+        [{clean(k): clean(v) for k, v in row.items()} for row in section.table],
+        None if section.figure is None else _redacted_figure(section.figure, clean),
+        [clean(line) for line in section.commands],
     )
+
+
+def _redacted_figure(figure: go.Figure, clean: Callable[[str], str]) -> go.Figure:
+    """Names, hover texts and annotations may come from a log as well; the numbers stay as they are."""
+    import plotly.graph_objects as go
+
+    return go.Figure(tree(json.loads(figure.to_json()), clean))
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -104,8 +126,8 @@ def _render(title: str, summary: Sequence[str], sections: Sequence[Section], dat
         summary=summary,
         sections=[(section, _figure_html(section, n)) for n, section in enumerate(sections)],
         plotly=get_plotlyjs() if any(s.figure is not None for s in sections) else "",
-        # "</" would end the script element that holds the JSON.
-        data=data.replace("</", "<\\/"),
+        # Any "<" could end the script element that holds the JSON, or open a comment in it.
+        data=data.replace("<", "\\u003c"),
     )
 
 

@@ -19,6 +19,7 @@ from helpers.progress import progress as show_progress
 from helpers.serving.arming import armed, discard
 from helpers.serving.asking import Prompt, ask_all, get
 from helpers.serving.model import check_tokens, model_facts
+from helpers.serving.preflight.arguments import settings_of
 from helpers.serving.registry import get_run
 from helpers.uploads import upload
 
@@ -190,8 +191,23 @@ def describe(box: Box, run: Run, server: dict[str, Any]) -> dict[str, Any]:
         "tp_size": int(server["tp_size"]),
         "aux_layer_ids": configured_ids(box, server.get("speculative_draft_model_path")),
         "launch": {"cuda_graph": not server["disable_cuda_graph"], **{key: server.get(key) for key in LAUNCH_KEYS}},
+        "without_capture": {"cuda_graph": uses_graphs(run.profile.extra_args)},
         "patches": [patch.name for patch in run.record.patches],
     }
+
+
+def uses_graphs(extra_args: Sequence[str]) -> bool | None:
+    """Whether a profile leaves CUDA graphs on: one that captures gets them switched off beside its own arguments.
+
+    None where it switches them off itself: that may be for the capture's sake, and says nothing of another run.
+
+    >>> uses_graphs(["--tp", "8"]), uses_graphs(["--device", "cpu"]), uses_graphs(["--disable-cuda-graph"])
+    (True, False, None)
+    """
+    settings = settings_of(extra_args)
+    if settings["device"] not in (None, "cuda"):
+        return False
+    return None if settings["disable_cuda_graph"] else True
 
 
 def configured_ids(box: Box, draft: str | None) -> list[int] | None:

@@ -14,6 +14,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MODELS = "sglang/srt/models"
 _VERSIONS = ("sglang/_version.py", "sglang/version.py")
+_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 #: What the wiring is read from; the rest of a checkout (kernels, tests, front end) stays on the box.
 _READ = ("srt/models", "srt/layers", "srt/model_executor", "srt/speculative", "srt/configs", "srt/arg_groups")
 _FILES = ("_version.py", "version.py", "__init__.py", "srt/server_args.py", "srt/utils")
@@ -76,11 +78,17 @@ class SourceTree:
 
     def find_class(self, name: str) -> str | None:
         """The model file that defines the class ``name``."""
-        wanted = re.compile(rf"^class {re.escape(name)}\b", re.MULTILINE)
+        return self._classes.get(name)
+
+    @cached_property
+    def _classes(self) -> dict[str, str]:
+        """Class -> the first model file that defines it."""
+        found: dict[str, str] = {}
         for path in sorted((self.root / MODELS).glob("**/*.py")):
-            if wanted.search(path.read_text("utf-8", "surrogateescape")):
-                return path.relative_to(self.root).as_posix()
-        return None
+            file = path.relative_to(self.root).as_posix()
+            for name in _CLASS.findall(path.read_text("utf-8", "surrogateescape")):
+                found.setdefault(name, file)
+        return found
 
 
 @contextlib.contextmanager

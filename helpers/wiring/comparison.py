@@ -109,6 +109,13 @@ class SlotComparison:
         match = identify(self.statistics, slot, places)
         return match.nearest - self.served_slots if match is not None and match.same else None
 
+    def trained_against(self, boundary: int) -> dict[str, float]:
+        """The best score of a trained slot with a boundary as rank 0 holds it, and as put together from all ranks."""
+        place = self.ladder.index(boundary)
+        trained = self.statistics.centred[self.served_slots : self._ladder_at]
+        pairs = {"rank_0": self._raw[place], "residual_plus_sum_of_outs": self._true[place]}
+        return {name: round(float(trained[:, at].max()), 6) for name, at in pairs.items()}
+
     @property
     def _ladder_at(self) -> int:
         return self.served_slots + self.trained_slots

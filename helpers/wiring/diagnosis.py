@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,14 +10,27 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from helpers.tensors.capture import Capture
 from helpers.tensors.dumps import Dump
+from helpers.tensors.view import View
 from helpers.wiring.boundaries import Rule
+from helpers.wiring.channels import with_channels
 from helpers.wiring.comparison import Match, SlotComparison
 from helpers.wiring.drafts import fc_width
 from helpers.wiring.explaining import Reading
+from helpers.wiring.fc_order import fc_order, look_at_order
+from helpers.wiring.fc_order import undecided as undecided_order
 from helpers.wiring.features import FEW, align_features, check_width, compare_aligned, look_at_the_rest
-from helpers.wiring.findings import Finding, non_finite, slot_count, stale_rows, without_graphs
+from helpers.wiring.findings import (
+    Finding,
+    Undecided,
+    non_finite,
+    slot_count,
+    stale_rows,
+    uses_graphs,
+    without_graphs,
+)
+from helpers.wiring.fixing import Fix, name_fix
 from helpers.wiring.missing import rows_missing
-from helpers.wiring.ranks import RankView, compare_ranks, rank_findings
+from helpers.wiring.ranks import RankView, compare_ranks, rank_findings, with_true_taps
 from helpers.wiring.slots import read_slots, slot_findings
 
 SCHEMA = "workbook.diagnosis/1"
@@ -41,16 +55,6 @@ class Slot(BaseModel):
     served: Side
 
 
-class Fix(BaseModel):
-    """What would feed the drafter what training captured. ``aux_layer_ids`` is null where ids cannot."""
-
-    model_config = ConfigDict(frozen=True)
-
-    aux_layer_ids: list[int] | None
-    launch: list[str]
-    note: str
-
-
 class Diagnosis(BaseModel):
     """``workbook.diagnosis/1``. Exit code 0 for the verdict match, else 1."""
 
@@ -65,6 +69,7 @@ class Diagnosis(BaseModel):
     fix: Fix | None
     convention: str | None = None
     ranks: RankView
+    undecided: list[Undecided] = Field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
@@ -86,6 +91,8 @@ def diagnose(
     convention: Rule | None = None,
     draft: Path | None = None,
     target: Path | None = None,
+    run_graphs: bool | None = None,
+    flags: Collection[str] | None = None,
 ) -> Diagnosis:
     """Say what the drafter was trained on, what it is fed, how the two differ, and which ids would mend it.
 
@@ -94,7 +101,11 @@ def diagnose(
         dump: of the drafter's training.
         convention: how the captured engine reads ids; without it no ids are named.
         draft: the drafter's folder; its fc tells how many slots it takes.
-        target: the target's folder; its embedding is boundary 0 where the capture lacks it.
+        target: the target's folder; its embedding is boundary 0 where the capture lacks it. With ``draft``, the order
+            that fc wants its blocks in is judged.
+        run_graphs: whether the run in question uses CUDA graphs; None takes what the capture says of its profile.
+        flags: the arguments that the captured engine has (`helpers.source.flags`); without them none is named that
+            not every version has.
 
     Raises:
         UsageError: ``WB-DUMP-HIDDEN`` where the two are of other hidden sizes, and what the readers raise.
@@ -106,10 +117,18 @@ def diagnose(
     compared = compare_aligned(aligned, dump)
     look_at_the_rest(aligned)
     health = aligned.health
-    findings = rank_findings(ranks) + non_finite(health) + stale_rows(health, view.slots or 0, dump.slots)
-    findings += rows_missing(view) + without_graphs(capture.info.launch)
+    findings = (
+        with_true_taps(rank_findings(ranks), compared)
+        + non_finite(health)
+        + stale_rows(health, view.slots or 0, dump.slots)
+    )
+    findings += rows_missing(view) + without_graphs(capture.info, run_graphs)
     counts = slot_count(view.feed_width, view.hidden, dump, fc_width(draft) if draft else None)
     findings += counts
+    undecided: list[Undecided] = []
+    if uses_graphs(capture.info, run_graphs) is None:
+        why = "nobody said whether the run in question uses CUDA graphs: --run-graphs or --no-run-graphs"
+        undecided.append(Undecided(code="captured-without-graphs", why=why))
     readings: tuple[list[Reading], list[Reading]] | None = None
     if aligned.matched_tokens == 0:
         findings.append(
@@ -123,21 +142,41 @@ def diagnose(
     elif compared is not None and compared.tokens >= FEW:
         readings = read_slots(compared, aligned, dump)
         if not counts and compared.served_slots:
-            findings += slot_findings(compared, *readings)
+            about = with_channels(slot_findings(compared, *readings), aligned, dump, *readings)
+            findings += about
+            if {finding.code for finding in about} == {"features-match"} and dump.slots > 1:
+                order, why_not = order_findings(capture, view, findings, draft, target)
+                findings += order
+                undecided += [Undecided(code="fc-order", why=why_not)] if why_not else []
     wrong = any(finding.severity == "error" for finding in findings)
     if wrong:  # the slots may be right, yet there is no need to look elsewhere
         findings = [finding for finding in findings if finding.code != "features-match"]
     matches = any(finding.code == "features-match" for finding in findings)
+    labels = ([one.label for one in readings[0]], [one.label for one in readings[1]]) if readings else None
     return Diagnosis(
         verdict="mismatch" if wrong else "match" if matches else "inconclusive",
         findings=findings,
         slots=describe_slots(compared, *readings) if compared and readings else [],
         aligned_tokens=compared.tokens if compared else 0,
         captured_with=capture.info.launch,
-        fix=name_fix(capture, readings, convention) if wrong and readings else None,
+        fix=name_fix(capture, findings, labels, convention, flags),
         convention=convention.name if convention else None,
         ranks=ranks,
+        undecided=undecided,
     )
+
+
+def order_findings(
+    capture: Capture, view: View, findings: list[Finding], draft: Path | None, target: Path | None
+) -> tuple[list[Finding], str | None]:
+    """What a feed that is right says of fc's order, or why it says nothing."""
+    broken = [f.code for f in findings if f.code in ("non-finite", "stale-rows") or f.code.startswith("rank-")]
+    if draft is None or target is None:
+        return [], "it takes the drafter and the target: --draft and --target"
+    if view.rows_kind != "replicated" or broken:
+        return [], f"the feed is not what one rank holds whole and sound ({', '.join(broken)})"
+    found = look_at_order(capture, draft, target)
+    return ([] if isinstance(found, str) else fc_order(found)), undecided_order(found)
 
 
 def describe_slots(compared: SlotComparison, served: list[Reading], trained: list[Reading]) -> list[Slot]:
@@ -153,33 +192,3 @@ def describe_slots(compared: SlotComparison, served: list[Reading], trained: lis
         Slot(slot=slot, trained=side(trained, compared.trained, slot), served=side(served, compared.served, slot))
         for slot in range(max(len(served), len(trained)))
     ]
-
-
-def name_fix(
-    capture: Capture,
-    readings: tuple[list[Reading], list[Reading]],
-    convention: Rule | None,
-) -> Fix:
-    """The ids, in the captured engine's convention, that would feed what training captured."""
-    served, trained = ([reading.label for reading in side] for side in readings)
-    known = [label for label in trained if isinstance(label, int)]
-
-    def none(note: str) -> Fix:
-        return Fix(aux_layer_ids=None, launch=[], note=note)
-
-    if len(known) < len(trained):
-        return none("the trained slots could not all be identified, so no ids are named")
-    if served == trained:
-        return none(f"the boundaries {known} are fed, as they were trained: ids cannot mend what was found")
-    if convention is None:
-        return none(f"training captured the boundaries {known}; how this engine reads ids is not known")
-    ids = convention.ids(known, capture.info.model.num_layers)
-    if ids is None:
-        return none(f"no ids of {convention.name} tap the boundaries {known} in this order")
-    if capture.info.aux_layer_ids is not None and sorted(capture.info.aux_layer_ids) == sorted(ids):
-        fed = [label if isinstance(label, int) else None for label in served]
-        return none(f"the ids are {ids} already, yet the boundaries {fed} are fed: ids cannot mend it")
-    note = f"on {convention.name} the ids {ids} tap the boundaries {known}, which training captured"
-    if 0 in known and convention.embedding_patch:
-        note += f"; id {convention.embedding_id} needs the patch {convention.embedding_patch}"
-    return Fix(aux_layer_ids=ids, launch=[], note=note)

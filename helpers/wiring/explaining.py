@@ -29,6 +29,8 @@ EDGE = 2  # shifts of up to two rows either way
 MAX_OWN_RESIDUE = 0.3
 MAX_GRAM = 0.05
 MAX_NORM_SPREAD = 0.02
+# A constant factor below this is what rounding and another engine's kernels do.
+MAX_SCALE_OFF = 0.005
 
 Kind = Literal["plain", "own-output", "normed", "rotated", "unknown"]
 # A boundary's number, or ("slot", j) for a trained slot that is known only as itself; None where nothing is known.
@@ -207,7 +209,8 @@ def moved(x: Read, candidates: list[tuple[Label, Read]], *, complete: bool) -> R
     still, there = here.measure(tap(0)), Held(tap(shift))
     others = (there.measure(read(shift)) for other, (_, read) in enumerate(candidates) if other != number)
     rivals = [still.distance, *(other.distance for other in others if other.score < SAME)]
-    figures = {"score": round(best.score, 6), "score_unshifted": round(still.score, 6)}
+    scores = {str(s): round(here.measure(tap(s)).score, 6) for s in SHIFTS}
+    figures = {"score": round(best.score, 6), "score_unshifted": round(still.score, 6), "scores": scores}
     return Reading(label, "plain", shift, best.scale, figures) if best.distance <= 0.5 * min(rivals) else None
 
 
@@ -281,6 +284,8 @@ def rotated(x: Read, candidates: list[tuple[Label, Read]]) -> Reading | None:
     fits.sort()
     if not fits or fits[0][0] > MAX_GRAM or fits[0][1] > MAX_NORM_SPREAD:
         return None
+    if Held(here).measure(candidates[fits[0][2]][1](0)).score >= SAME:
+        return None  # directions are those of the tap: a constant was added, which inner products do not see
     alone = len(fits) == 1 or fits[0][0] <= 0.5 * fits[1][0]
     figures = {"gram_error": round(fits[0][0], 6), "norm_difference": round(fits[0][1], 6)}
     return Reading(candidates[fits[0][2]][0] if alone else None, "rotated", 0, 1.0, figures)

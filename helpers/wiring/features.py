@@ -75,6 +75,17 @@ def compare_features(capture: Capture, dump: Dump, aligned: Aligned | None = Non
     return found
 
 
+def trained_boundaries(capture: Capture, dump: Dump) -> list[int] | None:
+    """The boundaries that a dump was captured at, by its match to a capture's ladder; None where one is in doubt.
+
+    Raises:
+        UsageError: as `compare_features`.
+    """
+    found = [match.boundary for match in compare_features(capture, dump).trained if match is not None]
+    known = [boundary for boundary in found if boundary is not None]
+    return known if known and len(known) == dump.slots else None
+
+
 def nothing_shared(capture: Capture, dump: Dump) -> UsageError:
     """The error where no token can be compared."""
     return UsageError(

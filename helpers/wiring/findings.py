@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from helpers.tensors.capture_info import Info
 from helpers.tensors.dumps import Dump
 from helpers.tensors.health import Health
 
@@ -20,6 +21,15 @@ class Finding(BaseModel):
     slot: int | None = None
     summary: str
     evidence: dict[str, Any] = Field(default_factory=dict)
+
+
+class Undecided(BaseModel):
+    """A code about which nothing is said, and why: what was not given, or does not suffice."""
+
+    model_config = ConfigDict(frozen=True)
+
+    code: str
+    why: str
 
 
 def error(code: str, slot: int | None, summary: str, **evidence: Any) -> Finding:
@@ -51,12 +61,32 @@ def stale_rows(health: Health, slots: int, trained: int) -> list[Finding]:
     return findings
 
 
-def without_graphs(launch: dict[str, Any]) -> list[Finding]:
-    """A capture of a server that uses CUDA graphs: hooks see eager passes only, so what graphs tap was not seen."""
-    if launch.get("cuda_graph") is not True:
+def without_graphs(info: Info, run_graphs: bool | None) -> list[Finding]:
+    """Hooks see eager passes only: what the graphs of the run in question tap was not seen.
+
+    Args:
+        run_graphs: whether that run uses CUDA graphs; None takes what the capture says of its profile.
+    """
+    captured, run = bool(info.launch.get("cuda_graph")), uses_graphs(info, run_graphs)
+    if captured:
+        summary = "this server replays CUDA graphs, in which no hook is called: what is tapped there was not seen"
+    elif run:
+        summary = (
+            "the run in question uses CUDA graphs, and this capture was taken without them: what graphs tap was not "
+            "seen; compare acceptance under both"
+        )
+    else:
         return []
-    summary = "this server replays CUDA graphs, in which no hook is called: what is tapped there was not seen"
-    return [Finding(code="captured-without-graphs", severity="warning", summary=summary, evidence={"cuda_graph": True})]
+    evidence = {"captured_with_graphs": captured, "run_uses_graphs": run}
+    return [Finding(code="captured-without-graphs", severity="warning", summary=summary, evidence=evidence)]
+
+
+def uses_graphs(info: Info, run_graphs: bool | None) -> bool | None:
+    """Whether the run in question uses CUDA graphs; None where nobody has said."""
+    if run_graphs is not None:
+        return run_graphs
+    said = info.without_capture.get("cuda_graph")
+    return said if isinstance(said, bool) else (True if info.launch.get("cuda_graph") is True else None)
 
 
 def slot_count(width: int | None, hidden: int, dump: Dump, fc_width: int | None) -> list[Finding]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from helpers.tensors.view import View
+from helpers.wiring.comparison import SlotComparison
 from helpers.wiring.findings import Finding, error
+
+PARTIAL_SUM = "rank-partial-sum"
 
 
 class RankView(BaseModel):
     """What the ranks' copies have in common. ``differing``: a tensor's largest relative difference to rank 0's.
 
     ``view`` is what they are as a whole; ``kinds`` names the tensors that are no replicas; ``reconstructed`` says
-    whether the whole could be put together from the ranks (null: nothing to put together).
+    whether the whole could be put together from the ranks (null: nothing to put together). ``split_requests``: those
+    whose tokens lie on several ranks; where ranks only have requests of their own (data-parallel attention), none.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -28,6 +33,7 @@ class RankView(BaseModel):
     differing: dict[str, float] = Field(default_factory=dict)
     terms_differ: dict[str, bool] | None = None
     reconstructed: bool | None = None
+    split_requests: int = 0
 
 
 def compare_ranks(view: View) -> RankView:
@@ -58,7 +64,14 @@ def compare_ranks(view: View) -> RankView:
         differing=view.differing,
         terms_differ=terms,
         reconstructed=rebuilt,
+        split_requests=split_requests(view) if view.rows_kind == "token-shard" else 0,
     )
+
+
+def split_requests(view: View) -> int:
+    """How many requests have tokens on more than one rank."""
+    pairs = set(zip(view.request.tolist(), view.owner.tolist(), strict=True))
+    return sum(count > 1 for count in Counter(request for request, _ in pairs).values())
 
 
 def is_tap(name: str) -> bool:
@@ -70,11 +83,32 @@ def uniform(every: set[str], taps: Collection[str]) -> bool:
     return every - {"boundary.000"} <= set(taps)
 
 
+def with_true_taps(findings: list[Finding], compared: SlotComparison | None) -> list[Finding]:
+    """The proof of a reconstruction: trained slots beside the tap that is put together, and beside rank 0's term."""
+    if compared is None:
+        return findings
+    known = {match.boundary for match in compared.trained if match is not None}
+    proven = [boundary for boundary in compared.reduced if boundary in known]
+    if not proven:
+        return findings
+    scores = {f"boundary.{boundary:03d}": compared.trained_against(boundary) for boundary in proven}
+    return [
+        f.model_copy(update={"evidence": {**f.evidence, "trained_scores": scores}}) if f.code == PARTIAL_SUM else f
+        for f in findings
+    ]
+
+
 def rank_findings(view: RankView) -> list[Finding]:
     """Findings where the ranks hold different things."""
+    if view.view == "token-shard" and not view.split_requests:
+        return []  # each rank has requests of its own, whole: nothing is missing from what its drafter is fed
     if view.view in ("token-shard", "other-tokens"):
         how = "the ranks hold other tokens each" if view.reconstructed else "the ranks hold rows of different tokens"
-        counted = {"ranks": view.ranks, "reconstructed": bool(view.reconstructed)}
+        counted = {
+            "ranks": view.ranks,
+            "reconstructed": bool(view.reconstructed),
+            "split_requests": view.split_requests,
+        }
         return [error("rank-token-shard", None, f"{how}: the hidden states are not gathered at the tap", **counted)]
     findings = []
     sliced = sorted(name for name, kind in view.kinds.items() if kind == "feature-shard" and is_tap(name))
@@ -88,5 +122,5 @@ def rank_findings(view: RankView) -> list[Finding]:
         if view.terms_differ == {"out": True, "residual": False}:
             summary += "; the residuals are equal and the outs differ, so residual + sum of outs is the true tap"
         evidence: dict[str, Any] = {"relative_difference": far, "terms_differ": view.terms_differ}
-        findings.append(error("rank-partial-sum", None, summary, **evidence, reconstructed=bool(view.reconstructed)))
+        findings.append(error(PARTIAL_SUM, None, summary, **evidence, reconstructed=bool(view.reconstructed)))
     return findings

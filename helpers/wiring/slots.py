@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from helpers.tensors.dumps import Dump
 from helpers.wiring.comparison import Match, SlotComparison
-from helpers.wiring.explaining import Bench, Held, Label, Reading, explain, norm_fit
+from helpers.wiring.explaining import MAX_SCALE_OFF, Bench, Held, Label, Reading, explain, norm_fit
 from helpers.wiring.features import Aligned
 from helpers.wiring.findings import Finding, error
 
-# A constant factor below this is what rounding and another engine's kernels do.
-MAX_SCALE_OFF = 0.005
 CODES = {"own-output": "residual-omitted", "normed": "final-norm-applied", "rotated": "rotated"}
 HOW = {
     "own-output": "is what a layer puts out by itself, without the residual that it is added to",
@@ -138,11 +136,17 @@ def shifts(served: list[Reading], trained: list[Reading]) -> list[Finding]:
     off = [s.shift - t.shift if k else 0 for s, t, k in zip(served, trained, known, strict=True)]
     if not any(off):
         return []
+    # Whichever side was found on other rows than its tap has the scores at all shifts.
+    evidence = [
+        {"side": side, **one.evidence} if one.shift else {}
+        for s, t in zip(served, trained, strict=True)
+        for side, one in [("served", s) if s.shift or not t.shift else ("trained", t)]
+    ]
     if len(set(off)) == 1:
         summary = f"served row t is trained row t{off[0]:+d}, in every slot"
-        return [error("token-shift", None, summary, shift=off[0], slots=[s.evidence for s in served])]
+        return [error("token-shift", None, summary, shift=off[0], slots=evidence)]
     return [
-        error("token-shift", i, f"served row t of slot {i} is trained row t{step:+d}", shift=step, **served[i].evidence)
+        error("token-shift", i, f"served row t of slot {i} is trained row t{step:+d}", shift=step, **evidence[i])
         for i, step in enumerate(off)
         if step
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +34,15 @@ class Anything:
     def __getitem__(self, key: object) -> Any:
         return Anything()
 
+    def __iter__(self) -> Any:
+        """As many as `a, b, ... = ` of the caller takes; none for a loop."""
+        caller = sys._getframe(1)
+        operation, count = caller.f_code.co_code[caller.f_lasti : caller.f_lasti + 2]
+        return iter([Anything() for _ in range(count if operation == dis.opmap["UNPACK_SEQUENCE"] else 0)])
+
+    def __contains__(self, item: object) -> bool:
+        return False
+
     def _same(self, other: object) -> Any:
         return Anything()
 
@@ -39,7 +50,7 @@ class Anything:
         return False
 
     __lt__ = __gt__ = __le__ = __ge__ = _no
-    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = _same
+    __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __or__ = __ror__ = _same
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,7 @@ def names_of_engine() -> dict[str, Any]:
         made.promised = promised
         return made
 
-    batch = SimpleNamespace(
+    batch = Module(
         start=start, complete_output=through, add_to_output=through, snapshot=snapshot, final_norm=final_norm
     )
     last = SimpleNamespace(is_last_rank=True, is_first_rank=True, world_size=1)

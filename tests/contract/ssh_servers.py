@@ -77,14 +77,15 @@ def _wait_for_banner(port: int, process: subprocess.Popen[bytes], log: Path, sec
     raise RuntimeError(f"sshd did not come up on port {port}:\n{log.read_text(errors='replace')[-2000:]}")
 
 
-def _forced_command(home: Path) -> str:
+def forced_command(home: Path, start: str = "") -> str:
     """Starts every session in `home`, since sshd itself only knows the home of the password database.
 
-    exec keeps the process that sshd waits for, so exit status and signals are those of the command.
+    exec keeps the process that sshd waits for, so exit status and signals are those of the command. `start` comes
+    before the shell: a program that starts it with other rights.
     """
     return (
         f"cd '{home}' && command=$SSH_ORIGINAL_COMMAND && unset SSH_ORIGINAL_COMMAND OLDPWD; "
-        'if [ -n "$command" ]; then exec "$SHELL" -c "$command"; else exec "$SHELL" -l; fi'
+        f'if [ -n "$command" ]; then exec {start}"$SHELL" -c "$command"; else exec {start}"$SHELL" -l; fi'
     )
 
 
@@ -117,7 +118,7 @@ def openssh_server(folder: Path, *first: str) -> Iterator[SshServer]:
                 f"PidFile {folder / 'sshd.pid'}",
                 f"Subsystem sftp {sftp}",
                 f'SetEnv "HOME={home}"',
-                f"ForceCommand {_forced_command(home)}",
+                f"ForceCommand {forced_command(home)}",
                 "AcceptEnv LANG LC_*",
                 "PasswordAuthentication no",
                 "KbdInteractiveAuthentication no",

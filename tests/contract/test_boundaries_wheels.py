@@ -8,18 +8,22 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from setter_oracle import Wheel, run
+from setter_classes import Classes, run_class
+from setter_oracle import SETTER, Expected, Wheel
 
 from helpers.errors import UsageError
 from helpers.paths import REMOTE
-from helpers.source.setter import SourceTree, resolve
+from helpers.source.setter import Resolution, SourceTree, resolve
 from helpers.source.wheels import fetch_wheel
 from helpers.wiring.boundaries import convention_for
 from helpers.wiring.same_taps import same_taps
 
 RELEASES = ("0.5.9", "0.5.10", "0.5.23")
-# MindSpore's model is another package: its setter hands the ids to code that no wheel of SGLang holds.
-OUTSIDE = {"mindspore"}
+# Model files whose own code defines a setter, and those that serve a class with one, an inherited one too.
+COUNTED = {"0.5.9": (16, 31), "0.5.10": (18, 34), "0.5.23": (29, 57)}
+# MindSpore's model is another package (sgl_mindspore): its setter hands the ids to code that no wheel of SGLang holds.
+_MINDSPORE = "sglang/srt/models/mindspore.py:360: self.model.set_eagle3_layers_to_capture(layer_ids)"
+UNREAD = {"0.5.9": {}, "0.5.10": {"mindspore": _MINDSPORE}, "0.5.23": {"mindspore": _MINDSPORE}}
 TRIALS = 4
 
 
@@ -27,6 +31,12 @@ TRIALS = 4
 def wheels() -> dict[str, Path]:
     """The wheels, from the cache or by pip; offline without them this fails, and says what to do."""
     return {version: fetch_wheel(f"sglang=={version}") for version in RELEASES}
+
+
+@pytest.fixture(scope="session")
+def trees(wheels: dict[str, Path]) -> dict[str, SourceTree]:
+    """Each wheel as a tree, parsed once."""
+    return {version: SourceTree(path) for version, path in wheels.items()}
 
 
 def random_ids(rng: random.Random, layers: int) -> list[int]:
@@ -44,40 +54,59 @@ def random_ids(rng: random.Random, layers: int) -> list[int]:
 
 
 @pytest.mark.parametrize("version", RELEASES)
-def test_every_model_with_a_setter(version: str, wheels: dict[str, Path]) -> None:
+def test_every_model_with_a_setter(version: str, wheels: dict[str, Path], trees: dict[str, SourceTree]) -> None:
+    """Every class that a model file serves and that has a setter, its own or an inherited one."""
     rng = random.Random(version)
-    tree, engine = SourceTree(wheels[version]), Wheel(wheels[version])
-    stems = engine.stems_with_setter()
-    assert len(stems) >= {"0.5.9": 16, "0.5.10": 18, "0.5.23": 29}[version]
-    wrong = []
-    for stem in stems:
-        if stem in OUTSIDE:
-            with pytest.raises(UsageError, match="WB-SETTER-UNREAD"):
-                resolve(tree, stem, [2, 5], 12)
-            continue
-        for trial in range(TRIALS):
-            layers = rng.randint(6, 40)
-            ids = random_ids(rng, layers) if trial else None
-            expected = run(engine, stem, ids, layers)
-            read = resolve(tree, stem, ids, layers)
-            asked = list(ids) if ids is not None else list(expected.boundaries)
-            clean = not (expected.raised or expected.partial) and len(expected.boundaries) == len(asked)
-            clean = clean and asked == sorted(set(asked)) and bool(asked)
-            if ids is None:
-                clean = not read.traps if not expected.partial else False
-            if read.boundaries != expected.boundaries or (not read.traps) != clean:
-                wrong.append((stem, ids, layers, expected, read.boundaries, [t.code for t in read.traps]))
-            places = [p for p in read.evidence if p.text]
-            assert any("set_eagle3_layers_to_capture" in p.text for p in places), stem
-            assert all(tree.read(p.file).split("\n")[p.line - 1].strip() == p.text for p in places), stem
-            if expected.boundaries and not any("append" in p.text or "capture" in p.text for p in places[1:]):
-                wrong.append((stem, "no line of the tap", places))
+    tree, classes = trees[version], Classes(Wheel(wheels[version]))
+    served = {stem: classes.entries(stem) for stem in classes.wheel.stems()}
+    served = {stem: names for stem, names in served.items() if names}
+    own = classes.wheel.stems_with_setter()
+    assert set(own) <= set(served)
+    assert (len(own), len(served)) == COUNTED[version]
+    wrong, read_at_all = [], set()
+    for stem in set(served) - set(UNREAD[version]):
+        for name in served[stem]:
+            # A file's other classes, and those that only inherit: without ids, and once with some.
+            for trial in range(TRIALS if stem in own and name == served[stem][0] else 2):
+                layers = rng.randint(6, 40)
+                ids = random_ids(rng, layers) if trial else None
+                found = resolve(tree, stem, ids, layers, architecture=name)
+                problem = differs(found, run_class(classes, stem, name, ids, layers), ids)
+                wrong += [(stem, name, ids, layers, problem)] if problem else []
+                assert any(SETTER in place.text or "class " in place.text for place in found.evidence), stem
+                assert all(tree.read(p.file).split("\n")[p.line - 1].strip() == p.text for p in found.evidence), stem
+                read_at_all.add(stem)
     assert not wrong, "\n".join(map(str, wrong))
+    assert read_at_all | set(UNREAD[version]) == set(served)
+
+
+def differs(found: Resolution, expected: Expected, ids: list[int] | None) -> str:
+    """What the reading says otherwise than the engine's code did; empty where nothing."""
+    asked = list(ids) if ids is not None else list(expected.boundaries)
+    clean = not (expected.raised or expected.partial) and len(expected.boundaries) == len(asked)
+    clean = clean and asked == sorted(set(asked)) and bool(asked)
+    if ids is None:
+        clean = not found.traps if not expected.partial else False
+    if found.boundaries != expected.boundaries or (not found.traps) != clean:
+        return f"{expected}, read {found.boundaries} with {[t.code for t in found.traps]}"
+    if expected.boundaries and not any("append" in p.text or "capture" in p.text for p in found.evidence[1:]):
+        return f"no line of the tap among {found.evidence}"
+    return ""
 
 
 @pytest.mark.parametrize("version", RELEASES)
-def test_models_without_a_setter(version: str, wheels: dict[str, Path]) -> None:
-    tree = SourceTree(wheels[version])
+def test_what_no_wheel_can_tell_is_unread_at_its_line(version: str, trees: dict[str, SourceTree]) -> None:
+    tree = trees[version]
+    for stem, line in UNREAD[version].items():
+        with pytest.raises(UsageError) as caught:
+            resolve(tree, stem, [2, 5], 12)
+        assert caught.value.code == "WB-SETTER-UNREAD"
+        assert caught.value.lines[0] == line
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_models_without_a_setter(version: str, trees: dict[str, SourceTree]) -> None:
+    tree = trees[version]
     for stem in ("gemma2", "phi", "olmo"):
         with pytest.raises(UsageError, match="WB-SETTER-MISSING"):
             resolve(tree, stem, [2, 5], 12)
@@ -86,9 +115,9 @@ def test_models_without_a_setter(version: str, wheels: dict[str, Path]) -> None:
             resolve(tree, "kimi_k25", [2, 30, 58], 61)
 
 
-def test_the_case(wheels: dict[str, Path]) -> None:
+def test_the_case(trees: dict[str, SourceTree]) -> None:
     """An upgrade moves every tap by one."""
-    before, after = SourceTree(wheels["0.5.9"]), SourceTree(wheels["0.5.23"])
+    before, after = trees["0.5.9"], trees["0.5.23"]
     assert resolve(before, "deepseek_v2", [2, 30, 58], 61).boundaries == (3, 31, 59)
     assert resolve(after, "deepseek_v2", [2, 30, 58], 61).boundaries == (2, 30, 58)
     miswired = resolve(before, "deepseek_v2", [-1, 2, 30], 61)
@@ -127,8 +156,8 @@ def test_conventions_from_the_source(wheels: dict[str, Path]) -> None:
         convention_for("sglang", "0.5.9", "KimiK25ForConditionalGeneration", source=wheels["0.5.9"])
 
 
-def test_the_same_taps_in_every_convention(wheels: dict[str, Path]) -> None:
-    taps = same_taps([3, 31, 59], 61, model="deepseek_v2", here=("sglang==0.5.9", SourceTree(wheels["0.5.9"])))
+def test_the_same_taps_in_every_convention(trees: dict[str, SourceTree]) -> None:
+    taps = same_taps([3, 31, 59], 61, model="deepseek_v2", here=("sglang==0.5.9", trees["0.5.9"]))
     ids = {tap["convention"]: tap["ids"] for tap in taps}
     assert ids["sglang==0.5.9"] == ids["sglang==0.5.10"] == ids["SpecForge on sglang==0.5.9"] == [2, 30, 58]
     assert ids["sglang==0.5.23"] == ids["vLLM"] == [3, 31, 59]

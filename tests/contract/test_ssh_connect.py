@@ -298,7 +298,7 @@ def test_new_keys_in_the_midst_of_everything(
     ssh_server: ssh_servers.SshServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """paramiko hangs when a channel closes during a key exchange; with many exchanges that is sure to happen."""
-    monkeypatch.setattr("helpers.box.transport.ClockedPacketizer.REKEY_BYTES", 150_000)
+    monkeypatch.setattr("helpers.box.packets.BoxPacketizer.REKEY_BYTES", 150_000)
     with connect(target_of(ssh_server)) as box:
         for size in range(20_000, 400_000, 7_001):
             assert len(box.run(["head", "-c", str(size), "/dev/zero"], deadline=20).stdout) == size

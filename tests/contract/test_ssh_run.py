@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ssh_servers
 
 from helpers.box import Box, Raw
+from helpers.box.execution import Execution
 from helpers.errors import RemoteFailed, UsageError
 
 BLOCKS = r"""
@@ -133,6 +135,16 @@ def test_stdin_and_end_of_file(box: Box) -> None:
 
 def test_a_command_that_does_not_read_its_stdin(box: Box) -> None:
     assert box.run(["echo", "done"], stdin=b"x" * (8 << 20)).stdout == "done\n"
+
+
+def test_input_that_breaks_off_ends_the_command(box: Box) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"first"
+        raise PermissionError("no more")
+
+    execution = Execution(box.session, ["cat"], stdin=broken())
+    assert list(execution.events()) == [("out", b"first")]
+    assert execution.exit_status == 0
 
 
 def test_environment_and_folder(box: Box, there: Path) -> None:

@@ -25,6 +25,9 @@ def test_ratios_are_of_medians() -> None:
 
 def test_every_module_has_rows() -> None:
     for name in MODULES:
-        assert callable(importlib.import_module(f"benchmarks.{name}").rows)
+        module = importlib.import_module(f"benchmarks.{name}")
+        assert callable(module.rows)
+        with pytest.raises(SystemExit, match=f"{name} has no row 'colour'; it has {module.NAMES[0]}"):
+            main([f"{name}:colour"])
     with pytest.raises(SystemExit, match="there is no 'colour'"):
         main(["colour"])

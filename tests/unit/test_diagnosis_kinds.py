@@ -61,7 +61,13 @@ def test_a_shift_is_named_with_its_sign(tmp_path: Path, source: str, step: int, 
 
     diagnosis = diagnose(*sides(tmp_path, source, shift, ladder=ladder))
     assert found(diagnosis) == [("token-shift", None)]
-    assert diagnosis.findings[0].evidence["shift"] == step
+    evidence = diagnosis.findings[0].evidence
+    assert evidence["shift"] == step
+    for one in evidence["slots"]:
+        scores = one["scores"]
+        assert set(scores) == {"-2", "-1", "0", "1", "2"}
+        assert max(scores, key=scores.get) == str(step)
+        assert (one["side"], one["score"], one["score_unshifted"]) == ("served", scores[str(step)], scores["0"])
 
 
 @pytest.mark.parametrize("source", faults.SOURCES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from remote import near_data, sending
+from remote import near_data, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,34 +95,28 @@ def test_called_as_a_program(ranks: list[str]) -> None:
     assert call("none", {})[1]["error"]["code"] == "usage"  # type: ignore[index]
 
 
-def planned(paths: list[str]) -> list[list[sending.Segment]]:
-    files = [sending.Mapped(Path(path)) for path in paths]
-    holders: dict[str, list[int]] = {}
-    return [sending.plan(files, index, holders) for index in range(len(files))]
+def sent(paths: list[str]) -> tuple[list[bytes], list[int]]:
+    """The files as they are put together from the walk's blocks, and how many bytes of each are sent."""
+    files = [sharing.Mapped(Path(path)) for path in paths]
+    walk = sharing.Walk(files, set(range(len(files))))
+    built = [bytearray(file.size) for file in files]
+    written = [0] * len(files)
+    own = [0] * len(files)
+    for index, file in enumerate(files):
+        for block in walk.blocks(index):
+            data = file.data[block.offset : block.offset + block.size]
+            own[index] += block.size
+            for other, offset in ((index, block.offset), *block.also):
+                built[other][offset : offset + block.size] = data
+                written[other] += block.size
+    assert written == [file.size for file in files], "each byte comes once"
+    return [bytes(content) for content in built], own
 
 
-def put_together(paths: list[str], plans: list[list[sending.Segment]]) -> list[bytes]:
-    contents = [Path(path).read_bytes() for path in paths]
-    result: list[bytes] = []
-    for index, segments in enumerate(plans):
-        built = bytearray(len(contents[index]))
-        at = 0
-        for offset, length, source, source_offset in segments:
-            assert offset == at, "segments follow each other without a gap"
-            data = contents[index] if source < 0 else result[source]
-            start = offset if source < 0 else source_offset
-            built[offset : offset + length] = data[start : start + length]
-            at += length
-        assert at == len(built)
-        result.append(bytes(built))
-    return result
-
-
-def test_a_plan_gives_each_file_back_bit_by_bit(ranks: list[str]) -> None:
-    plans = planned(ranks)
-    assert put_together(ranks, plans) == [Path(path).read_bytes() for path in ranks]
-    assert plans[0] == [(0, Path(ranks[0]).stat().st_size, -1, 0)]
-    own = [sum(length for _, length, source, _ in segments if source < 0) for segments in plans]
+def test_the_blocks_give_each_file_back_bit_by_bit(ranks: list[str]) -> None:
+    built, own = sent(ranks)
+    assert built == [Path(path).read_bytes() for path in ranks]
+    assert own[0] == Path(ranks[0]).stat().st_size
     header = near_data.read_header(Path(ranks[1]))[0]
     assert own[1] == header, "the second rank sends its header alone"
     assert own[2] == header + 5 * 8 * 2, "the third its header and the tensor that differs"
@@ -131,8 +126,20 @@ def test_files_of_other_kinds_are_wholes(tmp_path: Path) -> None:
     for name, data in {"a": b"same", "b": b"same", "c": b"more", "d": b"", "e": b"longer"}.items():
         (tmp_path / name).write_bytes(data)
     paths = [str(tmp_path / name) for name in "abcde"]
-    plans = planned(paths)
-    assert plans[1] == [(0, 4, 0, 0)]
-    assert [segments[0][2] for segments in (plans[0], plans[2], plans[4])] == [-1, -1, -1]
-    assert plans[3] == []
-    assert put_together(paths, plans) == [Path(path).read_bytes() for path in paths]
+    built, own = sent(paths)
+    assert built == [Path(path).read_bytes() for path in paths]
+    assert own == [4, 0, 4, 0, 6]
+
+
+def test_of_long_parts_only_the_blocks_that_differ_are_sent(tmp_path: Path) -> None:
+    size = 3 * sharing.BLOCK + 1000
+    first = bytearray(random.Random(0).randbytes(size))
+    for name, at in (("a", None), ("b", sharing.BLOCK + 7), ("c", size - 1), ("d", sharing.BLOCK + 7)):
+        data = bytearray(first)
+        if at is not None:
+            data[at] ^= 1
+        (tmp_path / name).write_bytes(data)
+    paths = [str(tmp_path / name) for name in "abcd"]
+    built, own = sent(paths)
+    assert built == [Path(path).read_bytes() for path in paths]
+    assert own == [size, sharing.BLOCK, 1000, 0], "d's block is the one of b"

@@ -108,3 +108,58 @@ def test_both_sides_of_a_launch_switch(tmp_path: Path) -> None:
 def test_taken_for_granted(tmp_path: Path) -> None:
     setter = "        if not self.pp_group.is_last_rank:\n            return\n" + PLUS_ONE
     assert read(tiny(tmp_path, setter), [2]).assumes == ("one pipeline stage (--pp-size 1)",)
+
+
+def test_a_list_of_its_own_making_is_none_of_the_ids(tmp_path: Path) -> None:
+    """A drafter returns its own state in a list, and looks at no ids: nothing is tapped, and the line is kept."""
+    loop = """
+        for layer in self.layers:
+            hidden_states, residual = layer(positions, hidden_states, forward_batch, residual)
+        state, before = self.norm(hidden_states, residual)
+        return state, [before]
+"""
+    found = read(tiny(tmp_path, PLUS_ONE, loop), [2, 4])
+    assert (found.boundaries, [t.code for t in found.traps]) == ((), ["never-fires", "never-fires"])
+    assert "takes no taps" in found.traps[0].summary
+    assert any(place.text.startswith("def forward") for place in found.evidence)
+
+
+def test_a_forward_that_insists_on_one_tensor(tmp_path: Path) -> None:
+    loop = LOOP.replace(
+        "        return hidden_states, aux\n",
+        "        output = (hidden_states, aux)\n        assert isinstance(output, torch.Tensor)\n"
+        "        return output\n",
+    )
+    found = read(tiny(tmp_path, PLUS_ONE, loop), [2, 4])
+    assert (found.boundaries, [t.code for t in found.traps]) == ((), ["refused"])
+
+
+def test_a_model_that_says_itself_how_many_layers_it_has(tmp_path: Path) -> None:
+    """A drafter that writes 1 into its config: --layers is the target's."""
+    tree = tiny(tmp_path, PLUS_ONE, NONE_SAFE)
+    file = tmp_path / "sglang/srt/models/tiny.py"
+    file.write_text(
+        file.read_text().replace(
+            "        self.model = Inner", "        config.num_hidden_layers = 1\n        self.model = Inner"
+        )
+    )
+    assert taps(tree, [-1, 2]) == [0]
+
+
+@pytest.mark.parametrize("last", ["raise ValueError(kind)", "return Layer()"])
+def test_layers_of_a_kind_that_the_config_names(tmp_path: Path, last: str) -> None:
+    make = f"""
+        def make(idx, prefix):
+            kind = config.layer_types[idx]
+            if kind == "full":
+                return Layer()
+            if kind == "linear":
+                return Other()
+            {last}
+"""
+    tree = tiny(tmp_path, PLUS_ONE)
+    file = tmp_path / "sglang/srt/models/tiny.py"
+    text = file.read_text().replace("lambda idx, prefix: Layer()", "make")
+    text = text.replace("        self.layers, self.start_layer", make + "        self.layers, self.start_layer")
+    file.write_text(text.replace("class Inner", "class Other(Layer):\n    pass\n\n\nclass Inner"))
+    assert taps(tree, [2, 4]) == [3, 5]

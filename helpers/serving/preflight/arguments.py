@@ -19,6 +19,7 @@ _ALIASES = {
     "data_parallel_size": "dp_size",
     "model": "model_path",
     "speculative_algo": "speculative_algorithm",
+    "attention_context_parallel_size": "attn_cp_size",
     "speculative_draft_model": "speculative_draft_model_path",
 }
 #: SGLang's defaults of what the checks ask.
@@ -27,11 +28,14 @@ _DEFAULTS: dict[str, Any] = {
     "pp_size": 1,
     "dp_size": 1,
     "nnodes": 1,
+    "attn_cp_size": 1,
     "device": None,
     "moe_a2a_backend": "none",
     "enable_dp_attention": False,
     "enable_flashinfer_allreduce_fusion": False,
     "enforce_disable_flashinfer_allreduce_fusion": False,
+    "flashinfer_allreduce_fusion_backend": None,
+    "enable_two_batch_overlap": False,
     "disable_cuda_graph": False,
     "speculative_algorithm": None,
     "speculative_draft_model_path": None,

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from helpers.serving.preflight.facts import Facts
 from helpers.serving.preflight.finding import Finding, found
 
+#: Keys of a config that say how many experts there are.
+_EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "num_routed_experts")
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings on engine and launch."""
@@ -18,6 +21,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _setter(facts)
         yield from _graphs(facts)
         yield from _fusion(facts)
+        yield from _overlap(facts)
+        yield from _shards(facts)
 
 
 def _setter(facts: Facts) -> Iterator[Finding]:
@@ -81,6 +86,40 @@ def _fusion(facts: Facts) -> Iterator[Finding]:
         tp=facts.settings["tp_size"],
         max_tokens=details.get("max_tokens"),
     )
+
+
+def _overlap(facts: Facts) -> Iterator[Finding]:
+    assert facts.wiring is not None
+    overlap = facts.wiring.of("overlap")
+    if facts.settings["enable_two_batch_overlap"] and overlap.holds:
+        yield found(
+            "two-batch-overlap",
+            "error",
+            "--enable-two-batch-overlap: a batch that is split runs its layers outside the loop that takes the taps, "
+            "so their ids tap nothing in such passes",
+            *overlap.evidence,
+            fix="without --enable-two-batch-overlap",
+        )
+
+
+def _shards(facts: Facts) -> Iterator[Finding]:
+    """An all-to-all backend leaves a layer's output sharded by tokens; the loop taps it as it is, unless it gathers."""
+    assert facts.wiring is not None
+    taps, a2a, backend = facts.wiring.of("taps"), facts.wiring.of("a2a"), facts.settings["moe_a2a_backend"]
+    tp, dp = facts.settings["tp_size"], facts.settings["dp_size"]
+    ranks = tp // dp if facts.settings["enable_dp_attention"] and dp else tp
+    experts = facts.target and any(facts.target.size(key) for key in _EXPERTS)
+    in_loop = dict(taps.details).get("before_reduce")
+    if backend != "none" and ranks > 1 and experts and in_loop and a2a.holds is False:
+        yield found(
+            "a2a-token-shards",
+            "warning",
+            f"--moe-a2a-backend {backend} leaves each of {ranks} attention ranks with its own tokens after a layer of "
+            "experts, and this model's loop taps them without a gather",
+            *taps.evidence,
+            backend=backend,
+            ranks=ranks,
+        )
 
 
 def _hooks(facts: Facts) -> Iterator[Finding]:

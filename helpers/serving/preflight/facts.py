@@ -155,7 +155,8 @@ def _facts(
     wiring = read_wiring(source, architecture, settings, chip=chip, draft_architecture=drafting or EAGLE3)
     for statement in wiring.statements:
         # A statement with details was read, and hangs on what is not known of the launch: its check decides.
-        if statement.unread and not statement.details and (facts.speculates or statement.topic == "setter"):
+        asked = statement.topic != "overlap" or settings["enable_two_batch_overlap"]
+        if statement.unread and not statement.details and asked and (facts.speculates or statement.topic == "setter"):
             unread[statement.topic] = statement.unread
     layers = target.size("num_hidden_layers") if target else None
     taps = defaults = None

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from helpers.serving.preflight.facts import Facts
 from helpers.serving.preflight.finding import Finding, found
+from helpers.source.reading.drafter import EAGLE3
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings on widths, and on the algorithm that the drafter is for."""
     if not facts.speculates or facts.draft is None or facts.draft.config is None:
         return
+    yield from _class(facts)
     yield from _algorithm(facts)
     yield from _target(facts)
     if facts.eagle3:
@@ -34,6 +36,22 @@ def fc_shape(facts: Facts) -> tuple[int, int] | None:
     shapes = facts.draft.shapes if facts.draft else {}
     found_shape = shapes.get("fc.weight", shapes.get("model.fc.weight", ()))
     return (found_shape[0], found_shape[1]) if len(found_shape) == 2 else None
+
+
+def _class(facts: Facts) -> Iterator[Finding]:
+    """A checkpoint in another project's form names a class of its own."""
+    name = facts.draft.architecture if facts.draft else None
+    if name is not None and facts.source.find_class(name) is None:
+        nested = isinstance(facts.draft_config.get("transformer_layer_config"), dict)
+        form = " (a checkpoint of speculators: its config is nested too)" if nested else ""
+        engine = f"sglang {facts.source.version}"
+        yield found(
+            "draft-class-unknown",
+            "error",
+            f"the drafter's config.json names {name}, and no model file of {engine} defines it{form}",
+            architecture=name,
+            fix=f'an export for SGLang: architectures ["{EAGLE3}"], a flat config, ids in eagle_config',
+        )
 
 
 def _algorithm(facts: Facts) -> Iterator[Finding]:

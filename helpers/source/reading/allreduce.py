@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from helpers.source.reading import resolved
 from helpers.source.reading.conditions import UNKNOWN, evaluate, unknown_terms
 from helpers.source.reading.modules import ClassAt, Module, functions
 from helpers.source.reading.statement import Statement, unread
@@ -43,6 +44,10 @@ def statement(
         chip: None where it is not known; the answer may then be None too.
     """
     arguments, communicator = Module.read(tree, SERVER_ARGS), Module.read(tree, COMMUNICATOR)
+    if communicator is None and tree.read(resolved.OVERRIDES) is not None:
+        on_gpu = settings.get("device") in (None, "cuda")
+        kind = (chip.major, chip.minor) if chip is not None and on_gpu else None if on_gpu else (0, 0)
+        return resolved.statement(tree, classes, architecture, settings, kind)
     if arguments is None or communicator is None:
         missing = SERVER_ARGS if arguments is None else COMMUNICATOR
         return unread("fusion", f"{missing} is missing or no Python")
@@ -97,8 +102,11 @@ def _known(architecture: str, settings: Mapping[str, Any], chip: Chip | None) ->
 def _at_run(communicator: Module, known: Mapping[str, Any], enabled: Any) -> dict[str, Any]:
     """What the run-time test asks: on one small batch, with flashinfer there (a CUDA box without it is none)."""
     attention = bool(known.get("self.enable_dp_attention")) and int(known.get("self.dp_size", 1)) > 1
+    served = {f"get_global_server_args().{k[len('self.') :]}": v for k, v in known.items() if k.startswith("self.")}
     return {
         **known,
+        **served,
+        "is_flashinfer_allreduce_unavailable()": False,
         "_is_flashinfer_available": True,
         "batch_size": 1,
         "FUSE_ALLREDUCE_MAX_BATCH_SIZE": _constant(communicator, "FUSE_ALLREDUCE_MAX_BATCH_SIZE") or 1,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from helpers.source.excerpts import Line
+from helpers.source.parsing import parsed
 from helpers.source.tree import SourceTree
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -28,7 +29,7 @@ class Module:
         """The file at ``path``; None where it is missing or no Python."""
         text = tree.read(path)
         try:
-            return None if text is None else cls(path, text, _parsed(text))
+            return None if text is None else cls(path, text, parsed(text))
         except (SyntaxError, ValueError):
             return None
 
@@ -55,12 +56,6 @@ class Module:
                 for alias in node.names:
                     found[alias.asname or alias.name] = (node.module.replace(".", "/") + ".py", alias.name)
         return found
-
-
-@lru_cache(maxsize=24)
-def _parsed(text: str) -> ast.Module:
-    """The tree of a text; several statements are read from the same few large files."""
-    return ast.parse(text)
 
 
 @dataclass(frozen=True)

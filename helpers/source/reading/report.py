@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.source.reading import allreduce, drafter, graphs, joining, taps
+from helpers.source.reading import allreduce, drafter, graphs, joining, overlap, taps
 from helpers.source.reading.allreduce import Chip
 from helpers.source.reading.modules import ClassAt, model_classes
 from helpers.source.reading.statement import Statement, Topic, unread
 from helpers.source.tree import SourceTree
 
+_OF_MODELS: tuple[Topic, ...] = ("taps", "a2a", "fusion", "overlap")
 _SETTER = "set_eagle3_layers_to_capture"
 
 
@@ -61,8 +62,9 @@ def read_wiring(
     if classes:
         found += taps.statements(tree, classes)
         found.append(allreduce.statement(tree, classes, architecture, settings, chip))
+        found.append(overlap.statement(tree, classes))
     else:
-        found += [unread(topic, f"no model file defines {architecture}") for topic in ("taps", "a2a", "fusion")]
+        found += [unread(topic, f"no model file defines {architecture}") for topic in _OF_MODELS]
     found += [graphs.statement(tree), joining.statement(tree), drafter.statement(tree, draft_architecture)]
     return WiringReport(tree.name, tree.version, architecture, tuple(found))
 

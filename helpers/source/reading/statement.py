@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from helpers.source.excerpts import Line
 
-Topic = Literal["setter", "taps", "a2a", "fusion", "graphs", "order", "drafter"]
+Topic = Literal["setter", "taps", "a2a", "fusion", "graphs", "order", "drafter", "overlap"]
 
 
 @dataclass(frozen=True)

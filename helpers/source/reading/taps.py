@@ -1,7 +1,7 @@
 """Where a model taps the residual stream, and what of it: before or after the sum, a gather, as a copy or an alias.
 
-Two forms are known: the loop over layers appends a tap itself, or hands its list to the layer, whose communicator
-appends one. What is written in another way is said to be unread, with the line.
+Three forms are known: the loop over layers appends a tap itself, or hands its list to the layer, whose communicator or
+stage boundary (`stages.py`) appends one. What is written in another way is said to be unread, with the line.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from helpers.source.excerpts import Line
 from helpers.source.reading.modules import ClassAt, FunctionNode, Module, called, calls
+from helpers.source.reading.stages import read_stage
 from helpers.source.reading.statement import Statement, unread
 from helpers.source.tree import SourceTree
 
@@ -30,6 +31,7 @@ class Tap:
         gathered: the call that joins what ranks hold, None without one.
         residual: the residual is added here, so what is added to it must be whole already (``before_reduce``).
         copied: a tensor of its own, not another name of one that goes on.
+        via: lines that lead from the loop to ``line``, where they are not one.
     """
 
     line: Line
@@ -39,6 +41,7 @@ class Tap:
     residual: bool
     copied: bool
     before_reduce: bool
+    via: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,19 +60,33 @@ def read_taps(tree: SourceTree, classes: list[ClassAt]) -> Taps:
         if forward is None:
             continue
         appends = _appends(forward.body, "", {})
-        layers = [call for call in calls(forward, "layer") if isinstance(call.func, ast.Name)]
+        layers = _layer_calls(forward)
         if appends:
             unknown = [call for call, value, _ in appends if not _known(value)]
             late = [call for call, _, _ in appends if layers and call.lineno > layers[-1].lineno]
             if unknown or late or not layers:
                 return Taps(owner=one, stopped=one.module.line((unknown or late or [appends[0][0]])[0]))
             return Taps(tuple(_tap(one.module, *append) for append in appends), one)
-        handed = [k for call in layers for k in call.keywords if k.arg == _HANDED]
+        staged = _of_stage(tree, classes, one, layers)
+        if staged:
+            return Taps(staged, one)
+        handed = [k for call in layers for k in call.keywords if k.arg in (_HANDED, "capture_output")]
         if handed:
             tap = _of_communicator(tree, handed[0])
             stopped = None if tap else one.module.line(handed[0].value)
             return Taps((tap,) if tap else (), one, stopped)
     return Taps()
+
+
+def _layer_calls(forward: FunctionNode) -> list[ast.Call]:
+    """Calls of ``layer(...)`` and ``self.layers[i](...)``, in the order of the text."""
+    found = [call for call in calls(forward, "layer") if isinstance(call.func, ast.Name)]
+    found += [c for c in calls(forward, "") if isinstance(c.func, ast.Subscript) and _is_layers(c.func)]
+    return sorted(found, key=lambda call: call.lineno)
+
+
+def _is_layers(node: ast.Subscript) -> bool:
+    return ast.unparse(node.value) == "self.layers"
 
 
 def statements(tree: SourceTree, classes: list[ClassAt]) -> list[Statement]:
@@ -85,13 +102,20 @@ def statements(tree: SourceTree, classes: list[ClassAt]) -> list[Statement]:
     details = (("class", found.owner.node.name), ("before_reduce", any(tap.before_reduce for tap in plain)))
     said = [
         Statement(
-            "taps", True, summary if plain else "every tap is gathered", tuple(tap.line for tap in plain), details
+            "taps",
+            True,
+            summary if plain else "every tap is gathered",
+            tuple(line for tap in plain for line in (*tap.via, tap.line)),
+            details,
         )
     ]
     gathered = [tap for tap in found.taps if tap.gathered is not None]
     if not gathered:
         return [*said, Statement("a2a", False, "no branch of the loop gathers a tap over ranks")]
     tap = gathered[0]
+    if tap.via:
+        what = f"`{tap.gathered}` where `{tap.condition}`: moved over ranks as the input of that layer's attention is"
+        return [*said, Statement("a2a", True, f"a tap is {what}", (tap.line, tap.via[-1]))]
     over = ": over tokens (dim 0), not over features" if "dim=0" in (tap.gathered or "") else ""
     summary = f"under `{tap.condition}` a tap is `{tap.gathered}`{over}"
     evidence = (*_lines_of(found.owner, tap.condition), tap.line)
@@ -178,6 +202,17 @@ def _of_communicator(tree: SourceTree, handed: ast.keyword) -> Tap | None:
         return None
     condition = ast.unparse(handed.value.test) if isinstance(handed.value, ast.IfExp) else "always"
     return Tap(module.line(appends[0]), "residual", condition, None, False, bool(copies), False)
+
+
+def _of_stage(tree: SourceTree, classes: list[ClassAt], owner: ClassAt, layers: list[ast.Call]) -> tuple[Tap, ...]:
+    """The tap that a layer's stage boundary hands over, and the same one moved over ranks."""
+    found = read_stage(tree, classes, owner, layers)
+    if found is None:
+        return ()
+    plain = Tap(found.line, found.value, found.condition, None, False, found.copied, False, found.via)
+    if found.move is None or found.moved is None:
+        return (plain,)
+    return plain, Tap(found.moved, found.value, "move is not None", found.move, False, True, False, (found.line,))
 
 
 def _method(module: Module, name: str) -> FunctionNode | None:

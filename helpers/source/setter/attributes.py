@@ -109,11 +109,12 @@ class Attributes(Base):
             value, assumption = GRANTED[name]
             self.assume(assumption)
             return value
-        if name == "num_hidden_layers" and not any(word in path for word in ("vision", "visual", "audio")):
+        if name == "num_hidden_layers" and is_text(path):
             return self.num_layers
         return Unknown(UNKNOWN, self.place(node, frame), path)
 
     def of_object(self, held: Obj, name: str, node: ast.expr, frame: Frame) -> Value:
+        self.looked.add(name)
         if name in held.attrs:
             return held.attrs[name]
         method = classes.method(held.cls, name)
@@ -185,6 +186,9 @@ class Attributes(Base):
         if not isinstance(held, Obj):
             if frame.role == "setter":
                 raise self.lost(held, node, frame)
+            if name == "num_hidden_layers" and isinstance(held, Unknown) and is_text(held.path):
+                # A drafter made of one layer says so in the config that it was given.
+                self.num_layers = value
             return
         self.ready(held)
         if frame.role == "setter":
@@ -203,3 +207,8 @@ class Attributes(Base):
     def called_function(self, held: Value) -> Function | None:
         """The function of the source behind a value that can be called."""
         return held.function if isinstance(held, Bound) else held if isinstance(held, Function) else None
+
+
+def is_text(path: str) -> bool:
+    """Whether a config, as the code names it, is the language model's."""
+    return not any(word in path for word in ("vision", "visual", "audio"))

@@ -31,7 +31,7 @@ class Base:
     """The state of one reading: one model, so many layers."""
 
     def __init__(self, num_layers: int) -> None:
-        self.num_layers = num_layers
+        self.num_layers: Value = num_layers
         self.trail = Trail()
         # Written through the trail only. ran: layers that the forward pass has run; trigger: which ids the last test
         # that came out true depended on; indexed: which ids last picked a layer.
@@ -40,6 +40,8 @@ class Base:
         self.assumed: dict[str, None] = {}
         # Where the forward pass itself would raise, on whichever side of a branch: why an id taps nothing.
         self.raised: dict[Place, Raised] = {}
+        # Attributes of objects that were looked at, on whichever side of a branch.
+        self.looked: set[str] = set()
         self._steps = 0
         # Objects that the setter wrote lists to or marked: the forward pass of their owner reads them.
         self.written: dict[str, Value] = {"owners": ()}

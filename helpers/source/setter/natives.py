@@ -115,6 +115,8 @@ class Natives(Expressions):
         return self.collection(name, args, kwargs, node, frame, unknown)
 
     def is_instance(self, value: Value, kinds: Value, unknown: Unknown) -> Value:
+        if isinstance(kinds, Unknown) and kinds.path.split(".")[-1] == "Tensor":
+            return False
         names = [k.name for k in (kinds if isinstance(kinds, tuple) else (kinds,)) if isinstance(k, Native)]
         if not names:
             return unknown

@@ -194,9 +194,14 @@ def read_once(cls: ClassRef, ids: list[tuple[int, int]] | None, num_layers: int)
     arguments: dict[str, Value] = {name: None for name in names if name in ABSENT}
     arguments |= {name: Tokens() for name in names if name == "input_ids"}
     inside = Frame(forward.module, {}, "forward", None, forward.owner, owner)
+    machine.looked.clear()
     result = machine.enter(forward, [owner], arguments, forward.node, inside, this=owner, role="forward")
-    sink = collector(result, forward.module.at(forward.node.lineno))
+    # Where no mark and no list of the setter's is looked at, what it returns is its own (a drafter's state).
+    looked = any("capture" in name for name in machine.looked)
+    sink = collector(result, forward.module.at(forward.node.lineno)) if looked else None
     taps: tuple[Tap, ...] = ()
+    if sink is None:
+        machine.evidence.setdefault(forward.module.at(forward.node.lineno))
     if sink is not None:
         machine.items(sink, forward.node, inside)  # Unread where the list is not known.
         taps = tuple(t for t in machine.raw(sink) if not has_failed(t))

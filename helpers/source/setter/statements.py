@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from helpers.source.setter.blocks import with_rest
 from helpers.source.setter.calls import Calls
 from helpers.source.setter.trail import join
 from helpers.source.setter.values import (
@@ -52,7 +53,7 @@ class Statements(Calls):
             self.enter(init, [this, *this.args], dict(this.kwargs), init.node, frame, this=this, role="init")
 
     def block(self, body: list[ast.stmt], frame: Frame) -> Left | None:
-        for stmt in body:
+        for stmt in with_rest(body):
             left = self.guarded(stmt, frame)
             if left is not None:
                 return left
@@ -71,6 +72,8 @@ class Statements(Calls):
         except Raised as error:
             simple = isinstance(stmt, ast.Expr | ast.Assign | ast.AnnAssign)
             tapping = error.kind == "TypeError" and "Tensor" in error.message
+            if isinstance(stmt, ast.Raise | ast.If) and frame.outer is not None:
+                raise  # A function within another: its caller decides what becomes of it.
             if frame.role == "init":
                 self.trail.undo(mark)
                 self.forget(stmt, frame, Unknown(str(error), error.place))

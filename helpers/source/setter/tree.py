@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.source.parsing import parsed
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
 
 MODELS = "srt/models"
@@ -69,15 +70,17 @@ class SourceTree:
                 next="check --source, or the name after --model",
             ) from error
 
+    def files(self, folder: str) -> list[str]:
+        """The Python files below a folder."""
+        if self._zip:
+            return sorted(n for n in self._names if n.startswith(folder) and n.endswith(".py"))
+        return sorted(p.relative_to(self.root).as_posix() for p in (self.root / folder).rglob("*.py"))
+
     @cached_property
     def model_names(self) -> tuple[str, ...]:
         """Stems of the model files."""
         prefix = f"sglang/{MODELS}/"
-        if self._zip:
-            files = [n for n in self._names if n.startswith(prefix)]
-        else:
-            files = [p.relative_to(self.root).as_posix() for p in (self.root / prefix).rglob("*.py")]
-        stems = (PurePosixPath(f).relative_to(prefix).with_suffix("").as_posix() for f in files if f.endswith(".py"))
+        stems = (PurePosixPath(f).relative_to(prefix).with_suffix("").as_posix() for f in self.files(prefix))
         return tuple(sorted(s for s in stems if not s.endswith("__init__")))
 
     def model(self, stem: str) -> Module:
@@ -126,7 +129,7 @@ class Module:
     @cached_property
     def node(self) -> ast.Module:
         try:
-            return ast.parse(self.text)
+            return parsed(self.text)
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None) or 1
             raise Unread(self.at(line), f"the file is no Python that can be read: {error}") from error

@@ -1,0 +1,108 @@
+"""`workbook counters`: thin, a call into helpers/acceptance/sources and its result as text or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from helpers.commands.output import AsJson, emit
+from helpers.errors import UsageError
+
+if TYPE_CHECKING:
+    from helpers.acceptance.sources import Counters
+
+
+class Kind(StrEnum):
+    """What FILE is."""
+
+    LOG = "log"
+    METRICS = "metrics"
+    RESPONSES = "responses"
+    SERVER_INFO = "server-info"
+
+
+def counters(
+    file: Annotated[str, typer.Argument(metavar="FILE|BOX", help="A saved file, or with RUN the box that it runs on")],
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Reads this run's log on BOX")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="sglang==X", help="Asked only where the figures themselves allow two meanings."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="With RUN: figures as the log grows.")] = False,
+    kind: Annotated[Kind | None, typer.Option(help="What FILE is; else how it begins tells.")] = None,
+    draft_tokens: Annotated[
+        int | None, typer.Option(min=2, metavar="N", help="num_draft_tokens, where the source does not tell it.")
+    ] = None,
+    num_steps: Annotated[
+        int | None, typer.Option(min=1, help="Draft steps of the server: length of survival with topk > 1.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Says what acceptance saved answers, a log, a /metrics page or a /server_info answer show, in one meaning.
+
+    accept length = 1 + correct / verify steps; accept rate = correct / proposed drafts; S(k) = share of verify steps
+    that accepted at least k drafts. What the source meant by its own figures stands under `meaning`, decided by its own
+    numbers. Exit 1 where they contradict each other.
+    """
+    if run is None:
+        if follow:
+            raise UsageError(
+                "WB-USAGE",
+                "--follow needs a run on a box",
+                expected="workbook counters BOX RUN --follow",
+                next="workbook runs BOX",
+            )
+        found = _from_file(Path(file), engine, kind, draft_tokens, num_steps)
+        emit(found.model_dump(mode="json"), as_json=as_json, text=str(found))
+        return
+    for found in _from_run(file, run, engine, follow, draft_tokens):
+        if not follow:
+            emit(found.model_dump(mode="json"), as_json=as_json, text=str(found))
+            continue
+        sys.stdout.write((json.dumps(found.model_dump(mode="json")) if as_json else _short(found)) + "\n")
+        sys.stdout.flush()
+
+
+def _from_file(
+    path: Path, engine: str | None, kind: Kind | None, draft_tokens: int | None, num_steps: int | None
+) -> Counters:
+    from helpers.acceptance.sources import read_counters
+    from helpers.progress import progress
+
+    size = path.stat().st_size if path.is_file() else 0
+    with progress("counters", enabled=size > 50_000_000, done="read") as bar:
+        return read_counters(
+            path,
+            engine=engine,
+            kind=kind.value if kind else None,
+            draft_tokens=draft_tokens,
+            num_steps=num_steps,
+            each=lambda done: bar.update("reading", f"{done >> 20} of {size >> 20} MiB"),
+        )
+
+
+def _from_run(box: str, run: str, engine: str | None, growing: bool, draft_tokens: int | None) -> Iterator[Counters]:
+    from helpers.acceptance.sources import follow, read_log
+    from helpers.box import connect
+    from helpers.serving import get_run
+
+    with connect(box) as target:
+        found = get_run(target, run)
+        engine = engine or found.profile.engine
+        lines = found.logs(follow=growing)
+        if growing:
+            yield from follow(lines, engine=engine, draft_tokens=draft_tokens)
+        else:
+            yield read_log(lines, engine=engine, draft_tokens=draft_tokens)
+
+
+def _short(found: Counters) -> str:
+    length = "not told" if found.accept_length is None else f"{found.accept_length:.3f}"
+    rate = "not told" if found.accept_rate is None else f"{found.accept_rate:.3f}"
+    return f"{found.n.lines:>6} lines   accept length {length}   accept rate {rate}"

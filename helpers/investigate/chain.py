@@ -1,0 +1,207 @@
+"""One run of the chain, step by step; each step leaves its evidence before the next one starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from helpers.errors import UsageError
+from helpers.figures.wiring import feature_norms, ladder, slot_matrix
+from helpers.investigate.fixes import replay_fix
+from helpers.investigate.suspects import state_suspects, weigh
+from helpers.ledger import Ledger, open_ledger, story
+from helpers.ledger.report import ReportPaths
+
+if TYPE_CHECKING:
+    from helpers.acceptance import Prompt
+    from helpers.box import Box
+    from helpers.serving.profile import Profile
+    from helpers.serving.run import Run
+    from helpers.tensors.capture import Capture
+    from helpers.tensors.dumps import Dump
+    from helpers.wiring.diagnosis import Diagnosis
+
+SAMPLES = 24
+NEW_TOKENS = 40
+"""Per prompt: enough for some ten rounds of three drafts each, which the replay of fixes needs."""
+
+
+@dataclass(frozen=True)
+class Investigation:
+    """What came of it. ``started``: the server was started for it, and stopped again."""
+
+    ledger: Ledger
+    diagnosis: Diagnosis
+    capture: Path
+    report: ReportPaths
+    run: str
+    started: bool
+    summary: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 where the features match, else 1."""
+        return self.diagnosis.exit_code
+
+
+def investigate(
+    box: Box,
+    run: str,
+    *,
+    train: Path,
+    draft: Path | None = None,
+    target: Path | None = None,
+    name: str | None = None,
+    profiles: Path | None = None,
+    format: str | None = None,
+    samples: int = SAMPLES,
+    max_new_tokens: int = NEW_TOKENS,
+    progress: bool = True,
+) -> Investigation:
+    """Find out what a server's drafter is fed, and what would mend it, without anybody watching.
+
+    Args:
+        run: a living run with the capture hook, or a profile's name: then it is started with the hook, and stopped.
+        train: the drafter's training dump. draft, target: folders here; with both, the fix is replayed.
+        name: of the investigation; ``investigate-<profile>`` by default. profiles: the TOML file of profiles.
+        samples: how many of the dump's samples are sent, at most.
+
+    Raises:
+        What the steps raise; what was found before stays in the ledger.
+    """
+    from helpers.commands.wiring import slots_of
+    from helpers.serving.overview import overview
+    from helpers.tensors.capture import read_capture
+    from helpers.tensors.dumps import read_dump
+    from helpers.wiring.boundaries import convention_of
+    from helpers.wiring.diagnosis import diagnose
+
+    found = _living(box, run)
+    profile = found.profile if found else _profile(run, profiles)
+    dump = read_dump(train, format=format, slots=len(profile.aux_layer_ids) if profile.aux_layer_ids else None)
+    ledger = open_ledger(name or f"investigate-{profile.name}", title=f"What is the drafter of {profile.name} fed?")
+    hypotheses = state_suspects(ledger)
+    ledger.evidence(overview(box, progress=progress), title=f"facts of {box.name}")
+    _preflight(ledger, box, profile, draft, target)
+    with _server(box, found, profile, progress) as server:
+        ledger.evidence(server, title=f"run of {profile.name}")
+        out = ledger.folder / "captures" / f"{server.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        folder = _capture(box, server, prompts(dump, profile, samples, max_new_tokens), max_new_tokens, out, progress)
+    captured = read_capture(folder, verify=True)
+    dump = read_dump(train, format=format, slots=slots_of(captured, draft))
+    convention = convention_of(captured.info)
+    diagnosis = diagnose(captured, dump, convention=convention, draft=draft, target=target)
+    ledger.evidence(captured, title=f"capture of {profile.name}", on=list(hypotheses.values()), of=server)
+    ledger.evidence(
+        diagnosis, title="diagnosis", on=hypotheses["ids"], supports=_bearing(diagnosis), of=[captured, dump]
+    )
+    draw(ledger, captured, dump)
+    weigh(ledger, diagnosis, of=captured)
+    if draft is not None and target is not None:
+        replay_fix(ledger, captured, diagnosis, draft, target, progress=progress)
+    else:
+        ledger.note("The fix was not replayed: the drafter's and the target's folders were not given.", about="limit")
+    ledger.note(story.cause(diagnosis.to_json()), about="conclusion")
+    ledger.note("Acceptance under load was not measured here: see workbook bench.", about="limit")
+    told = tuple(_summary(ledger))
+    return Investigation(ledger, diagnosis, folder, ledger.report(homes=(box.home,)), server.id, found is None, told)
+
+
+def draw(ledger: Ledger, captured: Capture, dump: Dump) -> None:
+    """Norms, slot matrix and ladder as evidence, where capture and dump share tokens."""
+    from helpers.wiring.features import align_features, compare_aligned
+    from helpers.wiring.tables import ladder_rows, norm_rows, slot_matrix_rows
+
+    compared = compare_aligned(align_features(captured, dump), dump)
+    if compared is None or not compared.served_slots:
+        return
+    n, caption = compared.tokens, f"run {captured.info.run}, {compared.tokens} tokens"
+    figures = [
+        ("slot matrix", slot_matrix(slot_matrix_rows(compared), caption=caption)),
+        ("feature norms", feature_norms(norm_rows(compared), caption=caption)),
+    ]
+    if compared.ladder:
+        figures.insert(1, ("ladder", ladder(ladder_rows(compared), caption=caption)))
+    for title, figure in figures:
+        ledger.evidence(figure, on="ids", title=title, of=captured, n=n, unit="aligned tokens")
+
+
+def prompts(dump: Dump, profile: Profile, samples: int, max_new_tokens: int) -> list[Prompt]:
+    """The dump's texts as prompts: those that fit the server's context, at most so many."""
+    from helpers.acceptance import Prompt
+
+    room = (profile.context_length or 1 << 30) - max_new_tokens - 8
+    chosen: list[Prompt] = []
+    for number, sample in enumerate(dump):
+        if len(chosen) == samples:
+            break
+        if len(sample.token_ids) <= room:
+            chosen.append(Prompt(f"s{number}", tuple(sample.token_ids.tolist())))
+    if not chosen:
+        raise UsageError(
+            "WB-INVESTIGATE-PROMPTS",
+            f"none of the {len(dump)} samples of {dump.path} fits into {profile.context_length} tokens of context",
+            expected=f"a sample of at most {room} tokens",
+            next="raise the profile's context_length, or take a dump of shorter texts",
+        )
+    return chosen
+
+
+def _living(box: Box, name: str) -> Run | None:
+    """The run of this name whose server lives; None where there is none (then it may be a profile's name)."""
+    from helpers.serving import find_runs, get_run
+
+    alive = [r for r in find_runs(box, alive=True) if name in (r.id, r.profile.name) or r.id.startswith(name)]
+    return get_run(box, name) if alive else None
+
+
+def _profile(name: str, profiles: Path | None) -> Profile:
+    """The profile with its capture hook: what it is served with is what is looked at."""
+    from helpers.serving import get_profile
+
+    profile = get_profile(name, profiles)
+    return profile if profile.capture else profile.model_copy(update={"capture": True})
+
+
+@contextmanager
+def _server(box: Box, found: Run | None, profile: Profile, progress: bool) -> Iterator[Run]:
+    from helpers.serving import serving
+
+    if found is not None:
+        yield found
+        return
+    with serving(box, profile, progress=progress) as served:
+        yield served.run
+
+
+def _preflight(ledger: Ledger, box: Box, profile: Profile, draft: Path | None, target: Path | None) -> None:
+    from helpers.serving.preflight import examine, gathered_there
+
+    with gathered_there(profile, box, target=target, draft=draft) as facts:
+        command = f"workbook preflight {box.name} --name {profile.name}"
+        ledger.evidence(examine(facts), title=f"preflight of {profile.name}", of=profile, command=command)
+
+
+def _capture(box: Box, run: Run, texts: Sequence[Prompt], max_new_tokens: int, out: Path, progress: bool) -> Path:
+    from helpers.serving.capture import capture
+
+    return capture(box, run, texts, max_new_tokens=max_new_tokens, out=out, progress=progress)
+
+
+def _bearing(diagnosis: Diagnosis) -> bool | None:
+    """What a diagnosis as a whole says of the ids."""
+    from helpers.investigate.suspects import SUSPECTS
+
+    if any(code in SUSPECTS[0].codes for code in diagnosis.codes()):
+        return True
+    return False if diagnosis.verdict == "match" else None
+
+
+def _summary(ledger: Ledger) -> list[str]:
+    from helpers.ledger.chapters import summary
+
+    return summary(ledger)

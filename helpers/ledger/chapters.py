@@ -1,0 +1,216 @@
+"""The chapters of a report, each made of the ledger alone: summary, cause, hypotheses, evidence, figures, timeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from helpers.ledger.records import Amendment, AnyEntry, Evidence, Hypothesis, Note, Opened, Verdict
+from helpers.ledger.report import Section
+from helpers.ledger.results.tables import FIGURE, TABLE
+from helpers.ledger.showing import doubts
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from helpers.ledger.view import View
+
+COUNTED = ("measurement", "difference")
+SHOWN_ROWS = 30
+
+
+def summary(ledger: View) -> list[str]:
+    """The answer first: the cause and how it is known, the fix, what it gave, what was ruled out."""
+    state = ledger.state
+    lines = [note.text for note in state.notes("conclusion")]
+    confirmed = _with(ledger, "confirmed")
+    for h, v in confirmed:
+        lines.append(f"Confirmed, {h.id}: {sentence(h.claim)} {sentence(v.reason)} Evidence: {', '.join(v.because)}.")
+    if all(of_fix(h) for h, _ in confirmed):
+        lines.append("No hypothesis about the cause is confirmed.")
+    lines += [f"Fix: {sentence(text)}" for text in fixes(ledger)]
+    lines += [f"{e.title}: {e.summary}{where(e)}" for e in state.evidence() if e.source in COUNTED][:6]
+    refuted = _with(ledger, "refuted")
+    if refuted:
+        lines.append("Ruled out: " + "; ".join(f"{h.claim} ({h.id}, {', '.join(v.because)})" for h, v in refuted) + ".")
+    undecided = [h for h in state.hypotheses if state.standing(h.id) in ("open", "inconclusive")]
+    if undecided:
+        lines.append("Not decided: " + "; ".join(f"{h.claim} ({h.id})" for h in undecided) + ".")
+    return lines
+
+
+def cause(ledger: View) -> Section:
+    """Root cause, trigger and fix, each told apart."""
+    text = []
+    for h, v in _with(ledger, "confirmed"):
+        word = "Effect of the fix" if of_fix(h) else "Cause"
+        text.append(f"{word}: {sentence(h.claim)} {sentence(v.reason)} ({v.id}, because of {', '.join(v.because)})")
+    if not any(line.startswith("Cause") for line in text):
+        text = ["Cause: none is confirmed yet.", *text]
+    told = [f"Trigger: {sentence(note.text)}" for note in ledger.state.notes("trigger")]
+    text += told or ["Trigger: what set it off is not recorded."]
+    return Section("Cause and trigger", [*text, *(f"Fix: {sentence(fix)}" for fix in fixes(ledger))])
+
+
+def of_fix(h: Hypothesis) -> bool:
+    """Whether a hypothesis is about the remedy: its key starts with ``fix``."""
+    return h.key == "fix" or h.key.startswith("fix-")
+
+
+def fixes(ledger: View) -> list[str]:
+    """What mends it: as somebody wrote it down, else as the newest diagnosis names it."""
+    told = [note.text for note in ledger.state.notes("fix")]
+    named = [
+        e.values["fix"]["note"]
+        for e in ledger.state.evidence()
+        if e.source == "diagnosis" and e.values.get("verdict") == "mismatch" and e.values.get("fix")
+    ]
+    return told or named[-1:]
+
+
+def hypotheses(ledger: View) -> Section:
+    """All of them; what was refuted stays, for it is what a reader would try next."""
+    state = ledger.state
+    rows = []
+    for h in state.hypotheses:
+        verdict = state.verdict(h.id)
+        evidence = ", ".join(f"{e.id} {e.bearing}" for e in state.evidence(h.id))
+        rows.append(
+            {
+                "id": h.id,
+                "hypothesis": h.claim,
+                "predicted": f"{sentence(h.prediction)} Threshold: {h.threshold}",
+                "evidence": evidence or "none",
+                "verdict": state.standing(h.id),
+                "because": f"{', '.join(verdict.because)}: {verdict.reason}" if verdict else "-",
+            }
+        )
+    changed = [
+        f"{a.id}: the {a.field} of {a.hypothesis} was `{a.was}` and became `{a.now}`"
+        + (f" after {', '.join(a.after)} had been seen" if a.after else " before there was evidence")
+        + (f": {a.reason}" if a.reason else "")
+        + "."
+        for h in state.hypotheses
+        for a in state.amendments(h.id)
+    ]
+    doubtful = [f"{h.id} is to be looked at again: {word}." for h in state.hypotheses for word in doubts(ledger, h)]
+    return Section("Hypotheses", [*changed, *doubtful], rows)
+
+
+def evidence(ledger: View) -> Section:
+    """Every piece that holds, in order."""
+    rows = [
+        {
+            "id": e.id,
+            "bears on": f"{e.bearing} {', '.join(e.on)}" if e.on else "-",
+            "what": e.title,
+            "figures": e.summary,
+            "run": e.run or "-",
+            "n": f"{e.n:,} {e.unit or ''}".strip() if e.n is not None else "-",
+            "patches": ", ".join(e.patches) or "-",
+        }
+        for e in ledger.state.evidence()
+    ]
+    return Section("Evidence", [], rows)
+
+
+def pictures(ledger: View) -> list[Section]:
+    """A chapter for each figure and each table among the evidence."""
+    found = []
+    for e in ledger.state.evidence():
+        figure, table = _figure(ledger, e), _table(ledger, e)
+        if figure is not None or table:
+            bears = f"{e.id} {e.bearing} {', '.join(e.on)}." if e.on else f"{e.id}."
+            found.append(Section(e.title, [f"{bears} {caption(e)}", *([e.note] if e.note else [])], table, figure))
+    return found
+
+
+def caption(e: Evidence) -> str:
+    """Where a figure comes from: run, capture, hash, n.
+
+    An evidence file that the ledger made itself is named where there is no capture.
+    """
+    captured = next((f for f in e.files if f.path.endswith("capture.json")), None)
+    file = captured or next((f for f in e.files if f.path.startswith("evidence/")), None)
+    parts = [f"run {e.run}" if e.run else "", f"profile {e.profile} ({e.profile_hash})" if e.profile_hash else ""]
+    if file is not None:
+        name = f"capture {file.path.split('/')[-2]}" if captured else f"file {file.path}"
+        parts.append(f"{name}, sha256 {file.sha256[:12]}")
+    parts.append(f"n = {e.n:,} {e.unit or ''}".strip() if e.n is not None else "n is not stated")
+    parts.append(f"seed {e.seed}" if e.seed is not None else "")
+    return ", ".join(part for part in parts if part) + "."
+
+
+def timeline(ledger: View) -> Section:
+    """What was written when: facts, no judgement. Times are UTC."""
+    rows = [
+        {"time (UTC)": entry.at[:19].replace("T", " "), "id": entry.id, "what": _told(entry)}
+        for entry in ledger.entries
+        if not (isinstance(entry, Note) and entry.about == "title")
+    ]
+    return Section("Timeline", [], rows)
+
+
+def sentence(text: str) -> str:
+    """With a full stop."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def where(e: Evidence) -> str:
+    """n and evidence id, in brackets."""
+    n = f", n = {e.n:,} {e.unit or ''}".rstrip() if e.n is not None else ""
+    return f" ({e.id}{n})."
+
+
+def _with(ledger: View, outcome: str) -> list[tuple[Hypothesis, Verdict]]:
+    state = ledger.state
+    pairs = [(h, state.verdict(h.id)) for h in state.hypotheses]
+    return [(h, v) for h, v in pairs if v is not None and v.outcome == outcome]
+
+
+def _told(entry: AnyEntry) -> str:
+    if isinstance(entry, Opened):
+        return "the ledger was opened"
+    if isinstance(entry, Hypothesis):
+        return f"hypothesis: {entry.claim}"
+    if isinstance(entry, Amendment):
+        return f"{entry.field} of {entry.hypothesis} changed: {entry.reason}"
+    if isinstance(entry, Evidence):
+        took = f" (in the place of {entry.replaces})" if entry.replaces else ""
+        return f"evidence: {entry.title}: {entry.summary}{took}"
+    if isinstance(entry, Verdict):
+        return f"verdict: {entry.hypothesis} {entry.outcome}, because of {', '.join(entry.because)}"
+    return entry.text
+
+
+def _figure(ledger: View, e: Evidence) -> go.Figure | None:
+    """The figure that was kept; None where there is none, or its file is no longer what it was (the limits say so)."""
+    content = _kept(ledger, e, FIGURE)
+    if content is None:
+        return None
+    import plotly.graph_objects as go
+
+    layout = content.get("layout", {})
+    # A picture from an address would be asked for when the report is opened.
+    layout["images"] = [i for i in layout.get("images") or [] if str(i.get("source", "")).startswith("data:")]
+    return go.Figure({"data": content.get("data", []), "layout": layout})
+
+
+def _table(ledger: View, e: Evidence) -> Sequence[dict[str, str]]:
+    content = _kept(ledger, e, TABLE)
+    if content is None:
+        return ()
+    columns = [str(column) for column in content["columns"]]
+    return [{name: _cell(row.get(name)) for name in columns} for row in content["rows"][:SHOWN_ROWS]]
+
+
+def _kept(ledger: View, e: Evidence, ending: str) -> Any:
+    file = next((file for file in e.files if file.path.endswith(ending)), None)
+    if file is None or ledger.stale(e, thorough=True):
+        return None
+    return json.loads(ledger.path(file).read_text(encoding="utf-8"))
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

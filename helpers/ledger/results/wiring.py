@@ -1,0 +1,207 @@
+"""Captures, dumps, diagnoses and replays as evidence."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers.ledger.files import sha256_of
+from helpers.ledger.results.base import Summary, jsonable, reader, saved
+
+if TYPE_CHECKING:
+    from helpers.tensors.capture import Capture
+    from helpers.tensors.dumps import Dump
+    from helpers.wiring.boundaries import Rule
+    from helpers.wiring.comparison import SlotComparison
+    from helpers.wiring.diagnosis import Diagnosis
+    from helpers.wiring.replay import Ablation, Replay, Search, Versus
+
+# A training dump may be terabytes: beyond this it is told by the names and sizes of its files.
+HASHED_FILES = 64
+HASHED_BYTES = 1 << 30
+
+
+@reader("helpers.tensors.capture.Capture")
+def capture(result: Capture) -> Summary:
+    """A capture: who served it, how much of it there is, the hashes of its files."""
+    return capture_folder(result.path)
+
+
+def capture_folder(path: Path) -> Summary:
+    """The same from its folder, without torch."""
+    about = json.loads((path / "capture.json").read_text())
+    rows = sum(request["length"] for request in about["requests"])
+    name = about.get("profile")
+    launch = {"aux_layer_ids": about.get("aux_layer_ids"), "tp": about["tp_size"], **about.get("launch", {})}
+    files = [(path / "capture.json", sha256_of(path / "capture.json"))]
+    files += [(path / file["name"], file["sha256"]) for file in about["files"]]
+    return Summary(
+        source="capture",
+        title=f"capture of {name or 'a server'}",
+        summary=f"{rows} tokens of {len(about['requests'])} requests on {about['tp_size']} ranks, ids "
+        f"{about.get('aux_layer_ids')}, {about['engine']['name']} {about['engine']['version']}",
+        values={
+            "capture": path.name,
+            "model": about["model"],
+            "aux_layer_ids": about.get("aux_layer_ids"),
+            "tp_size": about["tp_size"],
+            "requests": len(about["requests"]),
+            "launch": about.get("launch", {}),
+        },
+        files=tuple(files),
+        run=about["run"],
+        profile=name,
+        patches=tuple(about.get("patches", ())),
+        versions={about["engine"]["name"]: about["engine"]["version"]},
+        n=rows,
+        unit="tokens",
+        places={"CAPTURE": shlex.quote(str(path))},
+        config={f"launch of {name or about['run']}": launch},
+    )
+
+
+@reader("helpers.tensors.dumps.sample.Dump")
+def dump(result: Dump) -> Summary:
+    """A training dump: its files by their hashes; of a large one only their names and sizes."""
+    sizes = {str(file): file.stat().st_size for file in result.files}
+    small = len(sizes) <= HASHED_FILES and sum(sizes.values()) <= HASHED_BYTES
+    return Summary(
+        source="dump",
+        title=f"training dump {result.path.name}",
+        summary=f"{len(result)} samples, format {result.format}, {result.slots} slots of {result.hidden_size}"
+        + ("" if small else "; its files were not hashed, only their names and sizes kept"),
+        values={
+            "format": result.format,
+            "samples": len(result),
+            "slots": result.slots,
+            "hidden_size": result.hidden_size,
+            "warnings": list(result.warnings),
+        },
+        files=tuple((file, None) for file in result.files) if small else (),
+        keep=() if small else (saved("dump-files.json", sizes),),
+        n=len(result),
+        unit="samples",
+        places={"DUMP": shlex.quote(str(result.path))},
+        command=f"workbook inspect {shlex.quote(str(result.path))}",
+    )
+
+
+@reader("helpers.wiring.diagnosis.Diagnosis")
+def diagnosis(result: Diagnosis) -> Summary:
+    """The verdict with its findings."""
+    values = result.to_json()
+    said = [f"{f.code}{f' in slot {f.slot}' if f.slot is not None else ''}" for f in result.findings]
+    fix = f"; {result.fix.note}" if result.fix is not None else ""
+    return Summary(
+        source="diagnosis",
+        title="diagnosis of the features",
+        summary=f"{result.verdict}: {', '.join(said) or 'no finding'}{fix}",
+        values={key: values[key] for key in ("verdict", "findings", "slots", "aligned_tokens", "fix", "ranks")},
+        keep=(saved("diagnosis.json", values),),
+        n=result.aligned_tokens,
+        unit="aligned tokens",
+        command="workbook diagnose --served CAPTURE --train DUMP",
+    )
+
+
+@reader("helpers.wiring.comparison.SlotComparison")
+def comparison(result: SlotComparison) -> Summary:
+    """The slot matrix and the ladder, as figures."""
+    return Summary(
+        source="comparison",
+        title="slots against the ladder",
+        summary=f"{result.served_slots} served and {result.trained_slots} trained slots against "
+        f"{len(result.ladder)} boundaries",
+        values={
+            "ladder": list(result.ladder),
+            "served_vs_trained": jsonable(result.served_vs_trained),
+            "served": [None if m is None else m.evidence() for m in result.served],
+            "trained": [None if m is None else m.evidence() for m in result.trained],
+        },
+        n=result.tokens,
+        unit="aligned tokens",
+    )
+
+
+@reader("helpers.wiring.replay.result.Replay")
+def replay(result: Replay) -> Summary:
+    """What acceptance a wiring gives, from the capture."""
+    taps = ", ".join(map(str, result.taps))
+    entropy = f", step-1 cross-entropy {result.cross_entropy:.4f} nats" if result.cross_entropy is not None else ""
+    return Summary(
+        source="replay",
+        title=f"replay of the taps {taps}",
+        summary=f"accept rate {rate(result.accept_rate, result.ci95)}, accept length {result.accept_length:.2f}"
+        f"{entropy}",
+        values=result.model_dump(mode="json"),
+        seed=0,
+        n=result.verify_steps,
+        unit="verify steps",
+        command=f"workbook replay --draft DIR --target DIR --capture CAPTURE --taps {taps.replace(' ', '')}"
+        if all(isinstance(tap, int) for tap in result.taps)
+        else "workbook replay --draft DIR --target DIR --capture CAPTURE",
+    )
+
+
+@reader("helpers.wiring.replay.result.Versus")
+def versus(result: Versus) -> Summary:
+    """One wiring beside another."""
+    low, high = result.difference_ci95
+    return Summary(
+        source="difference",
+        title=f"replay against the taps {', '.join(map(str, result.taps))}",
+        summary=f"accept rate {rate(result.accept_rate, result.ci95)}; the difference is "
+        f"{result.difference:+.3f} [{low:+.3f}, {high:+.3f}]",
+        values=result.model_dump(mode="json"),
+        seed=0,
+    )
+
+
+@reader("helpers.wiring.replay.ranking.Search")
+def search(result: Search) -> Summary:
+    """The ranking of wirings."""
+    best, second = result.ranking[0], result.ranking[1] if len(result.ranking) > 1 else None
+    ahead = f", ahead of {second.taps} by {second.difference:.4f} nats" if second is not None else ""
+    values = result.model_dump(mode="json")
+    return Summary(
+        source="search",
+        title="search of all wirings",
+        summary=f"{best.taps} fit the drafter best of {result.tried} of {result.candidates} wirings{ahead}",
+        values={key: value for key, value in values.items() if key != "scores"},
+        keep=(saved("search.json", values),),
+        n=result.sample_rows,
+        unit="rows",
+    )
+
+
+@reader("helpers.wiring.replay.ablation.Ablation")
+def ablation(result: Ablation) -> Summary:
+    """One slot changed."""
+    low, high = result.ci95
+    return Summary(
+        source="difference",
+        title=f"slot {result.slot} put to {result.change}",
+        summary=f"accept rate {result.accept_rate:.3f}, {result.difference:+.3f} [{low:+.3f}, {high:+.3f}] by it",
+        values=result.model_dump(mode="json"),
+        seed=0,
+    )
+
+
+@reader("helpers.source.convention.Convention", "helpers.wiring.boundaries.SourceConvention")
+def rule(result: Rule) -> Summary:
+    """How an engine reads layer ids."""
+    return Summary(
+        "rule", f"how {result.name} reads layer ids", f"{result.name}: {result.source}", values=named(result)
+    )
+
+
+def named(result: Any) -> dict[str, Any]:
+    """Name and source of a rule."""
+    return {"name": result.name, "source": jsonable(result.source)}
+
+
+def rate(value: float, interval: tuple[float, float] | None) -> str:
+    """``0.604 [0.558, 0.650]``."""
+    return f"{value:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval is not None else "")

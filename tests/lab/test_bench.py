@@ -1,0 +1,163 @@
+"""Bench on the real engine: both endpoints, foreign tokens, a server that hangs and one that dies in mid-load, pairs.
+
+.venv/bin/python -m pytest tests/lab/test_bench.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers.acceptance import LoadSettings, Prompt, bench, compare_profiles, run_load, running
+from helpers.acceptance.load_failures import explained
+from helpers.acceptance.load_records import Failure
+from helpers.box import Box
+from helpers.errors import UsageError
+from helpers.paths import ROOT
+from helpers.progress import Progress
+from helpers.serving import Profile, Run, get_run, serving
+from remote import processes
+
+WORKBOOK = [sys.executable, "-m", "helpers.cli"]
+PROMPTS = ROOT / "data/prompts/lab-heldout.jsonl"
+
+
+@pytest.fixture(scope="module")
+def server(box: Box, profiles: dict[str, Profile]) -> Iterator[Run]:
+    """One server for the module; the last test kills it."""
+    with serving(box, profiles["right"], progress=False) as served:
+        yield served.run
+
+
+def workbook(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*WORKBOOK, *words], capture_output=True, text=True, cwd=ROOT, timeout=200)
+
+
+def signalled(run: Run, number: signal.Signals) -> None:
+    """All processes of a run get a signal."""
+    for process in processes.marked(run.id, processes.running()):
+        os.kill(process.pid, number)
+
+
+def test_both_endpoints_say_the_same(box: Box, server: Run, prompts: list[Prompt], tmp_path: Path) -> None:
+    """Tokens and counters from /generate, one at a time and four; the same text from /v1/completions."""
+    few = prompts[:4]
+    with server.tunnel() as tunnel:
+        simple = run_load(tunnel.url, few, max_new_tokens=16, progress=False)
+    found = {}
+    for name, settings in {
+        "one": LoadSettings(max_new_tokens=16),
+        "four": LoadSettings(max_new_tokens=16, concurrency=4),
+        "openai": LoadSettings(max_new_tokens=16, endpoint="completions"),
+        "natural": LoadSettings(max_new_tokens=16, natural_end=True, temperature=0.7, seeds=(1, 2)),
+    }.items():
+        found[name] = bench([running(box, server)], few, settings, tmp_path / name, progress=False)
+        assert not found[name].partial, found[name].failure
+    answers = {name: found[name].loads["right"][0].answers for name in found}
+    assert [a.output_ids for a in answers["one"]] == [a.output_ids for a in simple.answers]
+    assert [a.counters for a in answers["one"]] == [a.counters for a in simple.answers]
+    assert [a.text for a in answers["openai"]] == [a.text for a in answers["one"]]
+    assert [a.tokens for a in answers["openai"]] == [16] * 4
+    for one in answers["one"]:
+        assert one.counters is not None
+        assert one.arrivals[-1][1] == 16
+        # A verify step a chunk after the first; chunks that the tokenizer's process was late for come together.
+        assert len(one.arrivals) - 1 <= one.counters.verify_steps
+    row = found["one"].arms[0]
+    assert row.boundaries == [2, 5, 9]
+    assert row.step_s is not None
+    assert row.decode_steps == row.verify_steps
+    assert found["four"].arms[0].running is not None
+    assert found["four"].arms[0].running > 2
+    assert (found["openai"].arms[0].accept_rate, found["openai"].arms[0].step_s) == (None, None)
+    assert any("tells no counters" in warning for warning in found["openai"].warnings)
+    assert len(answers["natural"]) == 8
+
+
+def test_foreign_tokens_are_refused_and_the_server_lives(box: Box, server: Run, tmp_path: Path) -> None:
+    """Sent to it, token 1024 of a vocabulary of 1024 would end the scheduler."""
+    with pytest.raises(UsageError, match="token 1 of x") as caught:
+        bench([running(box, server)], [Prompt("x", (5, 10**6))], LoadSettings(), tmp_path, progress=False)
+    assert caught.value.code == "WB-PROMPTS-VOCABULARY"
+    assert not (tmp_path / "requests.jsonl").exists()
+    assert get_run(box, server.id).state == "alive"
+
+
+def test_a_server_that_hangs_and_then_dies_in_mid_load(
+    box: Box, server: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGSTOP after three requests, and what came counts; woken, the same call goes on; then SIGKILL after five."""
+    signals = {3: signal.SIGSTOP, 5: signal.SIGKILL}
+
+    def update(self: Progress, stage: str, detail: str = "") -> None:
+        number = signals.get(int(detail.split(" of ")[0])) if " of " in detail else None
+        if number is not None:
+            signals.pop(int(detail.split(" of ")[0]))
+            signalled(server, number)
+
+    monkeypatch.setattr(Progress, "update", update)
+    out, common = tmp_path / "bench", {"max_new_tokens": 32, "warmup": 0}
+    prompts = [Prompt(f"p{n}", tuple(range(5 + n, 60 + n))) for n in range(12)]
+    arm = running(box, server)
+    found = bench([arm], prompts, LoadSettings(**common, stall_s=4), out, progress=False)
+    assert (found.partial, found.answered) == (True, 3)
+    assert found.failure is not None
+    assert found.failure.code == "WB-LOAD-STALLED"
+    assert "does not answer /health: it hangs" in found.failure.message
+    assert found.arms[0].requests == 3
+    assert found.arms[0].accept_rate is not None
+
+    signalled(server, signal.SIGCONT)
+    found = bench([arm], prompts, LoadSettings(**common, stall_s=60), out, progress=False)
+    assert found.resumed == 3
+    assert found.partial
+    assert found.answered >= 8
+    assert found.failure is not None
+    assert found.failure.code == "WB-SERVE-DIED"
+    assert "died on lab in the middle of the load" in found.failure.message
+    assert found.failure.lines
+    rows = [json.loads(line) for line in (out / "requests.jsonl").read_text().splitlines()]
+    good = [row["prompt"] for row in rows if row["ok"]]
+    assert len(good) == len(set(good)) == found.answered
+    assert json.loads((out / "summary.json").read_text())["cause"]["code"] == "WB-SERVE-DIED"
+    told = explained(Failure(code="WB-LOAD-CUT", message="cut"), server)
+    assert told.code == "WB-SERVE-DIED"
+
+    done = workbook("bench", "lab", server.id, "--prompts", str(PROMPTS), "--json")
+    assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (4, "WB-BENCH-NOT-RUNNING")
+
+
+@pytest.mark.full
+def test_pairs_are_restarted_in_turn(
+    box: Box, profiles: dict[str, Profile], prompts: list[Prompt], tmp_path: Path
+) -> None:
+    """Four starts, A B B A; the ratio over both pairs, equal greedy texts; a second call starts nothing."""
+    out, settings = tmp_path / "pairs", LoadSettings(max_new_tokens=24)
+    found = compare_profiles(
+        box, profiles["baseline"], [profiles["right"]], prompts, settings, out=out, pairs=2, progress=False
+    )
+    assert not found.partial
+    rows = [json.loads(line) for line in (out / "requests.jsonl").read_text().splitlines()]
+    runs = list(dict.fromkeys((row["arm"], row["pass"], row["run"]) for row in rows))
+    assert [(arm, turn) for arm, turn, _ in runs] == [("baseline", 0), ("right", 0), ("right", 1), ("baseline", 1)]
+    assert len({run for _, _, run in runs}) == 4
+    assert all(get_run(box, run).state == "dead" for _, _, run in runs)
+    [against] = found.versus
+    assert (against.candidate, against.baseline, against.greedy_equal) == ("right", "baseline", True)
+    assert against.speed is not None
+    assert (against.speed.pairs, against.speed.prompts) == (2, len(prompts))
+    assert against.speed.ci95[0] <= against.speed.ratio <= against.speed.ci95[1]
+    assert found.arms[1].passes == 2
+    assert found.warnings == ()
+    again = compare_profiles(
+        box, profiles["baseline"], [profiles["right"]], prompts, settings, out=out, pairs=2, progress=False
+    )
+    assert again.resumed == again.asked
+    assert again.versus == found.versus

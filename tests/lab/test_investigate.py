@@ -1,0 +1,77 @@
+"""`workbook investigate` on the lab's real servers: the miswired one and the right one, from nothing to the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from leftovers import gone
+
+from helpers.box import Box
+from helpers.cli import main
+from helpers.ledger import read_ledger
+from helpers.ledger.check import verify
+from helpers.magics import WorkbookMagics
+from helpers.paths import DATA
+from helpers.serving import find_runs
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WORKBOOK_INVESTIGATIONS", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("profile", ["miswired", "right"])
+def test_one_command_from_a_profile_to_the_cause(
+    box: Box, lab_home: Path, found: Path, profile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["investigate", "lab", profile, "--train", str(DATA / "lab" / "dump"), "--name", profile, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    ledger = read_ledger(profile)
+    standing = {h.key: ledger.state.standing(h.id) for h in ledger.hypotheses}
+    rest = dict.fromkeys(("order", "tp-shard", "a2a-gather", "token-shift", "form"), "refuted")
+    if profile == "miswired":
+        assert ended.value.code == 1
+        assert [f["code"] for f in told["findings"]] == ["slot-embedding", "slot-wrong", "slot-wrong"]
+        assert told["fix"]["aux_layer_ids"] == [1, 4, 8]
+        assert standing == {"ids": "confirmed", "fix": "confirmed", **rest}
+    else:
+        assert ended.value.code == 0
+        assert [f["code"] for f in told["findings"]] == ["features-match"]
+        assert standing == {"ids": "refuted", **rest}
+    for h in ledger.hypotheses:
+        verdict = ledger.verdict_on(h)
+        assert verdict is not None
+        assert verdict.because
+    assert {"facts", "preflight", "run", "capture", "diagnosis", "figure", "replay"} <= {
+        e.source for e in ledger.evidence_on()
+    }
+    assert verify(ledger.folder).problems == ()
+    page = (ledger.folder / "report.html").read_text()
+    assert page.count('class="plotly-graph-div"') == 3
+    assert (ledger.folder / "report.md").read_text().startswith(f"# What is the drafter of {profile} fed?")
+    assert str(lab_home) not in page
+    # As it was before: no server, no patch.
+    assert find_runs(box, alive=True) == []
+    assert gone(f"WORKBOOK_RUN={told['run']}") == []
+
+
+def test_lines_of_the_served_source_are_shown_and_kept(box: Box, found: Path) -> None:
+    """The magic itself, where an engine is."""
+    magics = WorkbookMagics(InteractiveShell())
+    try:
+        magics.ledger("case")
+        excerpt = magics.box_show("sglang/srt/models/deepseek_v2.py 1:3 --as 'the head of the model file'")
+    finally:
+        magics.close()
+    assert excerpt.numbers == [1, 2, 3]
+    (kept,) = read_ledger("case").evidence_on()
+    assert (kept.title, kept.versions["sglang"]) == ("the head of the model file", "0.5.9")
+    assert kept.summary == excerpt.permalink

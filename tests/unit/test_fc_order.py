@@ -1,0 +1,123 @@
+"""The order that fc wants: what is told, and when nothing is. .venv/bin/python -m pytest tests/unit/test_fc_order.py"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orders
+import pytest
+import torch
+
+from helpers.tensors.capture import read_capture
+from helpers.tensors.dumps import read_dump
+from helpers.wiring.diagnosis import Diagnosis, diagnose
+from helpers.wiring.drafter import load_drafter, load_target
+from helpers.wiring.fc_order import FcOrder, fc_order, look_at_order, mended, undecided
+from helpers.wiring.replay import boundaries, replay
+from helpers.wiring.replay.taps import Source
+
+
+def look(world: orders.World) -> FcOrder | str:
+    return look_at_order(read_capture(world.served.write(world.folder / "c")), world.drafter, world.target)
+
+
+def diagnosis(world: orders.World, *, models: bool = True) -> Diagnosis:
+    capture = read_capture(world.served.write(world.folder / "c"))
+    given = {"draft": world.drafter, "target": world.target} if models else {}
+    return diagnose(capture, read_dump(world.dump), run_graphs=False, **given)
+
+
+def open_questions(found: Diagnosis) -> list[tuple[str, str]]:
+    return [(one.code, one.why) for one in found.undecided]
+
+
+def test_the_entropies_are_those_of_replay(tmp_path: Path) -> None:
+    world = orders.synthetic(1, tmp_path)
+    found = look(world)
+    assert isinstance(found, FcOrder)
+    target = load_target(world.target)
+    drafter = load_drafter(world.drafter, target)
+    source = Source(read_capture(tmp_path / "c"))
+    for order in ((0, 1, 2), (2, 0, 1)):
+        result = replay(drafter, target, source, boundaries([(2, 5, 9)[slot] for slot in order]), steps=1)
+        assert found.cross_entropy[order] == pytest.approx(result.cross_entropy, rel=1e-5)
+        assert found.rows == result.rows
+
+
+def test_what_the_finding_says_and_how_it_is_mended(tmp_path: Path) -> None:
+    world = orders.synthetic(1, tmp_path)
+    world.permute_fc()
+    found = diagnosis(world)
+    assert found.codes() == ["fc-order"]
+    evidence = found.findings[0].evidence
+    assert tuple(evidence["order"]) == world.order
+    assert len(evidence["cross_entropy"]) == 6
+    assert evidence["cross_entropy"][0]["order"] == list(world.order)
+    assert (evidence["requests"], evidence["rows"]) == (orders.TEXTS, sum(len(t) - 2 for t in world.served.texts))
+    assert found.fix is not None
+    assert (found.fix.aux_layer_ids, found.fix.launch) == (None, [])
+    blocks = mended(world.order)
+    assert str(blocks) in found.fix.note
+    # Done as the note says, it is mended.
+    world.folder = tmp_path / "again"
+    world.change_drafter(lambda fc: torch.cat([fc.chunk(3, dim=1)[i] for i in blocks], dim=1))
+    assert diagnosis(world).codes() == ["features-match"]
+
+
+def test_few_requests_decide_nothing(tmp_path: Path) -> None:
+    world = orders.synthetic(1, tmp_path)
+    world.permute_fc()
+    del world.served.info["requests"][6:]
+    found = diagnosis(world)
+    assert found.codes() == ["features-match"]
+    ((code, why),) = open_questions(found)
+    assert (code, why.split(" requests")[0]) == ("fc-order", "6")
+
+
+def test_what_is_not_given_is_said(tmp_path: Path) -> None:
+    world = orders.synthetic(1, tmp_path)
+    assert open_questions(diagnosis(world, models=False)) == [
+        ("fc-order", "it takes the drafter and the target: --draft and --target")
+    ]
+    normed = world.served.ranks[0].pop("normed")
+    del world.served.ranks[0]["boundary.010"]  # which would serve as well, as it does for the lab's captures
+    assert "last state" in str(look(world))
+    world.served.ranks[0]["normed"] = normed
+    assert isinstance(look(world), FcOrder)
+    (world.target / "config.json").unlink()
+    assert str(look(world)).startswith("WB-MODEL-CONFIG: ")
+
+
+def test_a_feed_that_is_wrong_or_broken_is_not_judged(tmp_path: Path) -> None:
+    world = orders.synthetic(1, tmp_path)
+    world.permute_fc()
+    world.served.ranks[0]["feed"][5, 7] = float("nan")
+    found = diagnosis(world)
+    assert found.codes() == ["non-finite"]
+    assert [(code, "non-finite" in why) for code, why in open_questions(found)] == [("fc-order", True)]
+
+
+def test_no_use_of_the_feed_and_next_to_no_difference_are_no_findings() -> None:
+    def judged(difference: float, low: float, gain: float, gain_low: float) -> FcOrder:
+        return FcOrder(
+            order=(1, 0),
+            cross_entropy={(0, 1): 3.0 + difference, (1, 0): 3.0},
+            other_rows=3.0 + gain,
+            constant=9.0,
+            difference=difference,
+            ci95=(low, 2 * difference),
+            gain=gain,
+            gain_ci95=(gain_low, 2 * gain),
+            rows=100,
+            requests=10,
+        )
+
+    assert [f.code for f in fc_order(judged(0.5, 0.3, 1.0, 0.5))] == ["fc-order"]
+    for told in (
+        judged(0.5, -0.1, 1.0, 0.5),  # within chance
+        judged(0.04, 0.02, 1.0, 0.5),  # next to nothing
+        judged(0.5, 0.3, 1.0, -0.1),  # no use of the feed beyond chance
+        judged(0.5, 0.3, 0.1, 0.05),  # next to no use of it
+    ):
+        assert fc_order(told) == []
+        assert undecided(told) is not None
