@@ -26,7 +26,7 @@ class AcceptancePanel(Panel):
     def __init__(self, model: AcceptanceModel) -> None:
         super().__init__()
         self.model = model
-        self.baseline = dropdown("Baseline", list(model.all), tooltip="What the deltas are against")
+        self.baseline = dropdown("Pinned", list(model.all), tooltip="What the deltas are against")
         self.differences = checkbox("Differences only", "Leaves out the rows that are the same everywhere")
         self.search = field("Search", "Only rows with these letters")
         self.shown = {name: checkbox(name, f"Show the configuration {name}", value=True) for name in model.all}
@@ -78,7 +78,7 @@ def acceptance_panel(
     profiles: Mapping[str, Profile] | None = None,
     comparisons: Sequence[PairedDifference] = (),
 ) -> AcceptancePanel:
-    """Compare configurations: a column each, one pinned as the baseline with deltas to it, and their curves.
+    """Compare configurations: a column each, one pinned, with deltas to it, and their curves.
 
     >>> panel = acceptance_panel(results, profiles=profiles); panel      # doctest: +SKIP
     >>> panel.static().figures[0]                                        # doctest: +SKIP

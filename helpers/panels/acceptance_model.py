@@ -21,7 +21,8 @@ SERVED = ("dtype", "aux_layer_ids", "boundaries")
 #: Fields of a profile that are shown beside them; its name, its note and what is said already are not.
 HIDDEN = frozenset({"name", "note", "dtype", "aux_layer_ids", "host", "port", "python"})
 LIMIT = (
-    "Deltas are against the pinned baseline. Intervals are 95%, each configuration its own (bootstrap over requests); "
+    "Deltas are against the pinned configuration. Intervals are 95%, each configuration its own (bootstrap over "
+    "requests); "
     "where they overlap a delta may still be real, and a paired comparison over the same prompts decides."
 )
 
@@ -84,7 +85,7 @@ class AcceptanceModel:
 
     def table(self) -> list[dict[str, str]]:
         """A row a field: its name, and a column a configuration. Only the rows that are asked for."""
-        names = [f"{row.name} (baseline)" if row.name == self.baseline else row.name for row in self.rows]
+        names = [f"{row.name} (pinned)" if row.name == self.baseline else row.name for row in self.rows]
         return [
             {"": field, **dict(zip(names, values, strict=True))}
             for field, values in self.fields().items()
@@ -111,7 +112,7 @@ class AcceptanceModel:
             rows.append(
                 {
                     "configuration": other,
-                    "accept rate minus baseline's": f"{sign * pair.difference:+.3f} [{low:+.3f}, {high:+.3f}]",
+                    "accept rate minus the pinned one's": f"{sign * pair.difference:+.3f} [{low:+.3f}, {high:+.3f}]",
                     "that is": told,
                     "requests (n)": str(pair.requests),
                 }
@@ -134,13 +135,13 @@ class AcceptanceModel:
 
     def call(self) -> str:
         """The figures and the table as plain calls."""
-        names = "".join(f"{row.name!r}, " for row in self.rows)
+        names = [row.name for row in self.rows]
         return "\n".join(
             [
                 "import pandas as pd",
                 "from helpers.acceptance import survival_rows",
                 "from helpers.figures.acceptance import survival",
-                f"rows = [row for row in measurements if row.name in ({names})]",
+                f"rows = [row for row in measurements if row.name in {names!r}]",
                 "pd.DataFrame([row.model_dump() for row in rows]).set_index('name').T",
                 f"survival(survival_rows(rows), caption={self.caption!r})",
             ]
@@ -148,7 +149,7 @@ class AcceptanceModel:
 
     def static(self) -> Static:
         """The table as it is now, paired comparisons, and the figures."""
-        tables = [Table(f"Configurations, baseline {self.baseline}", self.table())]
+        tables = [Table(f"Configurations, pinned {self.baseline}", self.table())]
         if self.paired_rows():
             tables.append(Table(f"Paired with {self.baseline}, prompt by prompt", self.paired_rows()))
         words = [LIMIT, *([self.hidden_words()] if self.hidden_words() else [])]
@@ -188,7 +189,7 @@ def delta(value: float, base: float, form: str) -> str:
 
 
 def signed(value: float | None, base: float | None, is_base: bool, form: str) -> str:
-    """A value, and its difference to the baseline's where there is one."""
+    """A value, and its difference to the pinned one's where there is one."""
     if value is None:
         return "-"
     shown = form.format(value)

@@ -8,6 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from helpers.panels import markup
+from helpers.panels.hearing import heard_while_busy
 from helpers.panels.static import Static
 from helpers.panels.status import StatusLine
 from helpers.panels.worker import Job, Token, Worker
@@ -119,18 +120,6 @@ def button(label: str, tooltip: str, action: Callable[[], Any], *, disabled: boo
     made = widgets.Button(description=label, tooltip=tooltip, disabled=disabled, layout={"width": "auto"})
     made.on_click(lambda _: action())
     return heard_while_busy(made)
-
-
-def heard_while_busy(control: Any) -> Any:
-    """Let a control be heard while a cell runs, and return it; all of a panel, so that their order is kept.
-
-    JupyterLab sends what widgets say to a subshell, a thread of the kernel beside the cells, and ipykernel passes it
-    back to where the widget was made: the queue of the cells, in which a click on Cancel would wait for a long cell.
-    Where there are no subshells nothing changes.
-    """
-    if hasattr(control.comm, "_reply_subshell_for"):
-        control.comm._reply_subshell_for = lambda _, default: default
-    return control
 
 
 def checkbox(label: str, tooltip: str, *, value: bool = False) -> widgets.Checkbox:

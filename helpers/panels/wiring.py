@@ -10,7 +10,8 @@ import ipywidgets as widgets
 
 from helpers.panels import markup
 from helpers.panels.chart import Chart
-from helpers.panels.panel import Panel, dropdown, heard_while_busy, row
+from helpers.panels.hearing import heard_while_busy
+from helpers.panels.panel import Panel, dropdown, row
 from helpers.panels.static import Static
 from helpers.panels.wiring_model import NO_FEED, Read, WiringModel
 from helpers.panels.worker import Token

@@ -49,7 +49,7 @@ def row(model: AcceptanceModel, field: str) -> list[str]:
 def test_deltas_are_against_the_pinned_baseline() -> None:
     model = AcceptanceModel(ROWS)
     model.baseline = "right"
-    assert list(model.table()[0]) == ["", "right (baseline)", "baseline", "miswired"]
+    assert list(model.table()[0]) == ["", "right (pinned)", "baseline", "miswired"]
     assert row(model, "accept rate") == ["0.600 [0.550, 0.650]", "-", "0.217 (-0.383) [0.190, 0.240]"]
     assert row(model, "accept length") == ["2.80", "-", "1.65 (-1.15)"]
     assert row(model, "survival S(3)") == ["0.400", "-", "0.050 (-0.350)"]
@@ -101,7 +101,7 @@ def test_paired_comparisons_turn_with_the_baseline(baseline: str, shown: str, to
     model = AcceptanceModel([ROWS[1], off], comparisons=[pair])
     model.baseline = baseline
     (line,) = model.paired_rows()
-    assert (line["accept rate minus baseline's"], line["that is"], line["requests (n)"]) == (shown, told, "32")
+    assert (line["accept rate minus the pinned one's"], line["that is"], line["requests (n)"]) == (shown, told, "32")
 
 
 def test_static_has_table_limits_and_both_figures() -> None:
