@@ -34,6 +34,7 @@ def test_one_command_from_a_profile_to_the_cause(
     with pytest.raises(SystemExit) as ended:
         main(["investigate", "lab", profile, "--train", str(DATA / "lab" / "dump"), "--name", profile, "--json"])
     told = json.loads(capsys.readouterr().out)
+    assert "error" not in told, told
     ledger = read_ledger(profile)
     standing = {h.key: ledger.state.standing(h.id) for h in ledger.hypotheses}
     rest = dict.fromkeys(("order", "tp-shard", "a2a-gather", "token-shift", "form"), "refuted")
