@@ -53,8 +53,8 @@ def _write(request: dict[str, Any]) -> dict[str, Any]:
         path = Path(file["path"])
         try:
             old = path.read_bytes()
-        except OSError as error:
-            return _refused("WB-PATCH-WRITE", f"{path}: {error.strerror}")
+        except (OSError, ValueError) as error:
+            return _refused("WB-PATCH-WRITE", f"{path}: {getattr(error, 'strerror', None) or error}")
         if hashlib.sha256(old).hexdigest() != file["expect"]:
             return _refused("WB-PATCH-RACE", f"{path} was changed by somebody else in this moment")
         if problem := _problem(path, base64.b64decode(file["data"])):
@@ -87,10 +87,12 @@ def _folder() -> Path:
 
 def _file(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():
+            return {"missing": "it is no file"}  # A pipe or a device would never end.
         data = path.read_bytes()
         changed = path.stat().st_mtime
-    except OSError as error:
-        return {"missing": error.strerror}
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL
+        return {"missing": getattr(error, "strerror", None) or str(error)}
     return {"sha256": hashlib.sha256(data).hexdigest(), "data": base64.b64encode(data).decode(), "changed": changed}
 
 

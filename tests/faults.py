@@ -165,10 +165,10 @@ def partial_sum(world: World) -> None:
 
 
 def token_shard(world: World) -> None:
-    """Rows are dealt to two ranks in turn, or in halves."""
+    """Rows are dealt to two ranks in turn, or cut within the first request (between two it would be no fault)."""
     clean = world.served.ranks[0]
-    rows = len(clean["token_ids"])
-    deal = torch.arange(rows) % 2 if world.choose.random() < 0.5 else (torch.arange(rows) >= rows // 2).long()
+    rows, cut = len(clean["token_ids"]), len(world.texts[0]) // 2
+    deal = torch.arange(rows) % 2 if world.choose.random() < 0.5 else (torch.arange(rows) >= cut).long()
     fed = torch.zeros(rows, dtype=torch.bool)
     fed[world.keep] = True
     ranks = []

@@ -24,10 +24,9 @@ def facts(
     Nothing is changed there. Exit 1 where a fact could not be read, a GPU is at fault, or a difference is critical.
     """
     from helpers.box import connect
-    from helpers.commands.facts_text import describe
     from helpers.serving.overview import overview
 
     with connect(box) as target:
         found = overview(target, interpreter=python, folders=folder or ())
-    emit(found.to_json(), as_json=as_json, text=describe(found))
+    emit(found.to_json(), as_json=as_json, text=str(found))
     return 0 if found.good else 1

@@ -11,7 +11,8 @@ from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
 
 if TYPE_CHECKING:
-    from helpers.tensors.capture import Capture, Info
+    from helpers.tensors.capture import Capture
+    from helpers.tensors.capture_info import Info
     from helpers.wiring.replay import Ablation, Replay, Search, Versus
     from helpers.wiring.replay.attribution import SlotShare
 
@@ -130,7 +131,7 @@ def trained_at(capture: Capture, train: Path) -> list[int] | None:
 
 def ids_for(info: Info, taps: list[int]) -> list[int] | None:
     """The captured engine's ids for a wiring; None where its rule is not known or no ids tap this."""
-    from helpers.commands.wiring import convention_of
+    from helpers.wiring.boundaries import convention_of
 
     convention = convention_of(info)
     return None if convention is None else convention.ids(taps, info.model.num_layers)

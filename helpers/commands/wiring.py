@@ -15,7 +15,6 @@ from helpers.paths import investigations_dir
 if TYPE_CHECKING:
     from helpers.serving.capture import Boundaries
     from helpers.tensors.capture import Capture
-    from helpers.wiring.boundaries import Rule
     from helpers.wiring.diagnosis import Diagnosis
 
 FORMAT_HELP = "What the dump is, where its files leave it open: speculators, vllm, specforge, ..."
@@ -89,6 +88,7 @@ def diagnose(
     from helpers.progress import progress
     from helpers.tensors.capture import read_capture
     from helpers.tensors.dumps import read_dump
+    from helpers.wiring.boundaries import convention_of
     from helpers.wiring.diagnosis import diagnose as examine
 
     taken = read_capture(served, verify=True)
@@ -157,22 +157,6 @@ def slots_of(taken: Capture, draft: Path | None) -> int | None:
         return taken.slots
     width, hidden = fc_width(draft), taken.info.model.hidden_size
     return width // hidden if width % hidden == 0 else None
-
-
-def convention_of(info: Any) -> Rule | None:
-    """How the captured engine reads ids; None where that cannot be read, and then no ids are named.
-
-    A rule that is not known by name is read from the release's wheel, where that lies in the cache.
-    """
-    from helpers.source.wheels import cached_wheel
-    from helpers.wiring.boundaries import convention_for
-
-    engine, version = info.engine.name, info.engine.version
-    try:
-        wheel = cached_wheel(f"{engine}=={version}")
-        return convention_for(engine, version, info.model.architecture, source=wheel)
-    except UsageError:
-        return None
 
 
 def flags_of(info: Any) -> frozenset[str] | None:

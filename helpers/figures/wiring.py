@@ -109,3 +109,38 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         y="mean centred cosine",
         caption=caption,
     )
+
+
+def slot_costs(rows: pd.DataFrame, *, caption: str) -> go.Figure:
+    """What changing one slot at a time does to the accept rate, with paired 95% intervals.
+
+    Args:
+        rows: columns ``slot`` (int), ``change`` (str), ``difference``, ``low``, ``high`` (of the accept rate).
+    """
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for number, (change, part) in enumerate(rows.groupby("change", sort=False)):
+        figure.add_bar(
+            x=[f"slot {slot}" for slot in part["slot"]],
+            y=part["difference"],
+            name=str(change),
+            marker_color=COLOURS[number % len(COLOURS)],
+            hovertemplate="%{x}, %{fullData.name}: %{y:+.1%}<extra></extra>",
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": part["high"] - part["difference"],
+                "arrayminus": part["difference"] - part["low"],
+            },
+        )
+    figure.add_hline(y=0, line_width=1)
+    figure.update_layout(barmode="group", legend_title_text="the slot is given")
+    figure.update_yaxes(tickformat="+.0%")
+    return dress(
+        figure,
+        title="What each slot costs: one slot changed at a time",
+        x="slot of the drafter's fused input",
+        y="change of the accept rate",
+        caption=caption,
+    )

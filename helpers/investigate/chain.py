@@ -73,10 +73,11 @@ def investigate(
     Raises:
         What the steps raise; what was found before stays in the ledger.
     """
-    from helpers.commands.wiring import convention_of, slots_of
+    from helpers.commands.wiring import slots_of
     from helpers.serving.overview import overview
     from helpers.tensors.capture import read_capture
     from helpers.tensors.dumps import read_dump
+    from helpers.wiring.boundaries import convention_of
     from helpers.wiring.diagnosis import diagnose
 
     found = _living(box, run)

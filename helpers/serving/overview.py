@@ -84,6 +84,12 @@ class Overview(Fact):
         found = [*self.facts.problems, *(each for each in own if isinstance(each, Problem))]
         return tuple({repr(each): each for each in found}.values())
 
+    def __str__(self) -> str:
+        """The page that `workbook facts` prints."""
+        from helpers.serving.overview_text import describe
+
+        return describe(self)
+
     @property
     def good(self) -> bool:
         """All was read, no GPU is at fault, and nothing makes a comparison of tensors misleading."""

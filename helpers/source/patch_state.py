@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,7 @@ def load_patch(name: str, version: str | None) -> Patch:
         UsageError: WB-PATCH-UNKNOWN, with the names that there are for that version; WB-PATCH-UNREADABLE.
     """
     if is_path(name):
-        return _own(Path(name).expanduser(), version)
+        return _own(name, version)
     path = PATCHES / f"sglang-{version}" / f"{name}.patch"
     known = patch_names(version)
     if name not in known:
@@ -92,17 +93,23 @@ def is_path(name: str) -> bool:
     return "/" in name or name.endswith((".patch", ".diff"))
 
 
-def _own(path: Path, version: str | None) -> Patch:
-    name = path.name.removesuffix(".patch").removesuffix(".diff")
+def _own(given: str, version: str | None) -> Patch:
+    path = Path(given)
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError as error:
+        path = path.expanduser()
+        # A pipe or a device would never end.
+        text = path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else None
+        problem = "there is no such file" if text is None else ""
+    except (OSError, ValueError, RuntimeError) as error:
+        text, problem = None, getattr(error, "strerror", None) or str(error)
+    if text is None:
         raise UsageError(
             "WB-PATCH-UNKNOWN",
-            f"the patch {str(path)!r} cannot be read: {error.strerror}",
+            f"the patch {given!r} cannot be read: {problem}",
             expected="a unified diff on this machine, or one of " + ", ".join(patch_names(version)),
-            next=f"ls -l {path.parent}",
-        ) from error
+            next=f"ls -l {shlex.quote(str(path.parent))}",
+        )
+    name = path.name.removesuffix(".patch").removesuffix(".diff")
     if not name or name in patch_names(version):
         raise UsageError(
             "WB-PATCH-UNKNOWN",

@@ -7,76 +7,15 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Int32, Int64
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from torch import Tensor
 
 from helpers.errors import UsageError
+from helpers.tensors.capture_info import SCHEMA, File, Info
 from helpers.tensors.header import Entry, read_header
-
-SCHEMA = "workbook.capture/1"
-
-
-class Model(BaseModel):
-    """The captured target."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    architecture: str
-    num_layers: int = Field(gt=0)
-    hidden_size: int = Field(gt=0)
-
-
-class Request(BaseModel):
-    """One request: its rows are ``start`` to ``start + length`` of each rank; its text began with a prompt."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    id: str
-    start: int = Field(ge=0)
-    length: int = Field(ge=0)
-    prompt_tokens: int = Field(ge=0)
-
-
-class File(BaseModel):
-    """One rank's tensors."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    name: str
-    rank: int = Field(ge=0)
-    bytes: int = Field(ge=0)
-    sha256: str
-
-
-class Engine(BaseModel):
-    """What served."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    name: str
-    version: str
-
-
-class Info(BaseModel):
-    """capture.json. Unknown keys are ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
-
-    schema_: str = Field(alias="schema")
-    run: str
-    engine: Engine
-    model: Model
-    tp_size: int = Field(gt=0)
-    aux_layer_ids: list[int] | None = None
-    launch: dict[str, Any] = Field(default_factory=dict)
-    # What the same profile would have launched otherwise, had it not been to capture.
-    without_capture: dict[str, Any] = Field(default_factory=dict)
-    requests: list[Request]
-    files: list[File]
 
 
 @dataclass(frozen=True)

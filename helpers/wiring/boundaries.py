@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from helpers.errors import UsageError
 from helpers.source.convention import KNOWN, SGLANG_059_DEEPSEEK, Convention
@@ -18,6 +18,10 @@ from helpers.source.setter import SourceTree, resolve
 from helpers.source.setter.back import ids_for
 from helpers.source.setter.outcome import SETTER
 from helpers.source.setter.tree import find_model, version_of
+from helpers.source.wheels import cached_wheel
+
+if TYPE_CHECKING:
+    from helpers.tensors.capture_info import Info
 
 __all__ = [
     "KNOWN",
@@ -29,6 +33,7 @@ __all__ = [
     "SourceConvention",
     "convention_for",
     "convention_from_source",
+    "convention_of",
     "default_boundaries",
     "read_convention",
 ]
@@ -154,3 +159,16 @@ def convention_for(engine: str, version: str, architecture: str, *, source: Path
             next=f"workbook boundaries --engine {engine}=={version} --model MODEL --layers N",
         )
     return found
+
+
+def convention_of(info: Info) -> Rule | None:
+    """How the engine of a capture reads ids; None where that cannot be read, and then no ids are named.
+
+    A rule that is not known by name is read from the release's wheel, where that lies in the cache.
+    """
+    engine, version = info.engine.name, info.engine.version
+    try:
+        wheel = cached_wheel(f"{engine}=={version}")
+        return convention_for(engine, version, info.model.architecture, source=wheel)
+    except UsageError:
+        return None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from helpers.tensors.capture import Info
+from helpers.tensors.capture_info import Info
 from helpers.tensors.dumps import Dump
 from helpers.tensors.health import Health
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,7 +10,9 @@ import torch
 if TYPE_CHECKING:
     import pandas as pd
 
+    from helpers.tensors.health import Health
     from helpers.wiring.comparison import SlotComparison
+    from helpers.wiring.replay import Ablation, Replay
 
 
 def norm_rows(compared: SlotComparison) -> pd.DataFrame:
@@ -46,3 +49,43 @@ def ladder_rows(compared: SlotComparison) -> pd.DataFrame:
         for at, boundary in enumerate(compared.ladder)
     ]
     return pd.DataFrame(rows, columns=["side", "slot", "boundary", "cosine"])
+
+
+def health_rows(health: Health) -> pd.DataFrame:
+    """How many rows of each feature are broken: columns ``feature``, ``not_finite``, ``zero``, ``repeated``.
+
+    ``feed[k]`` is served slot k, ``trained[k]`` the dump's; repeated rows are equal for tokens that differ.
+    """
+    import pandas as pd
+
+    rows = [
+        (name, len(health.non_finite.get(name, [])), len(health.zero.get(name, [])), len(health.repeated(name)))
+        for name in sorted({*health.hashes, *health.non_finite})
+    ]
+    return pd.DataFrame(rows, columns=["feature", "not_finite", "zero", "repeated"])
+
+
+def replay_rows(replays: dict[str, Replay]) -> pd.DataFrame:
+    """Replays by name: ``wiring``, ``boundaries``, ``accept_rate``, ``low``, ``high``, ``accept_length`` and ``n``.
+
+    ``n`` is the number of verify steps, low and high the 95% interval of the accept rate.
+    """
+    import pandas as pd
+
+    rows = [
+        (name, ", ".join(map(str, r.taps)), r.accept_rate, *r.ci95, r.accept_length, r.verify_steps)
+        for name, r in replays.items()
+    ]
+    names = ["wiring", "boundaries", "accept_rate", "low", "high", "accept_length", "n"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def ablation_rows(changes: Sequence[Ablation]) -> pd.DataFrame:
+    """One slot changed at a time: columns ``slot``, ``change``, ``boundaries``, ``difference``, ``low``, ``high``.
+
+    ``difference`` is the accept rate after the change minus before, with its paired 95% interval.
+    """
+    import pandas as pd
+
+    rows = [(one.slot, one.change, ", ".join(map(str, one.taps)), one.difference, *one.ci95) for one in changes]
+    return pd.DataFrame(rows, columns=["slot", "change", "boundaries", "difference", "low", "high"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from helpers.box import Box
-from helpers.commands.facts_text import describe
 from helpers.serving import Profile, launch
 from helpers.serving.overview import overview
+from helpers.serving.overview_text import describe
 from helpers.source.served import Engine
 
 

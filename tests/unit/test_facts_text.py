@@ -15,8 +15,8 @@ from helpers.box.facts.gpu_processes import GpuProcesses, Holder
 from helpers.box.facts.python import Python
 from helpers.box.facts.servers import Servers
 from helpers.box.facts.sockets import Listener, Sockets
-from helpers.commands.facts_text import describe
 from helpers.serving.overview import KnownRun, Overview, Seen
+from helpers.serving.overview_text import describe
 from helpers.source.served import Engine
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "facts"

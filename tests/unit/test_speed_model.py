@@ -19,6 +19,8 @@ from helpers.acceptance.prediction import (
 )
 from helpers.acceptance.speed import StepTime, break_even, measured_step, step_cost, step_of_log
 from helpers.acceptance.speed_check import held_out, model_of
+from helpers.acceptance.sweep_results import sweep_frame
+from helpers.acceptance.sweep_state import Row
 from helpers.errors import UsageError
 
 # Plain decoding 10 ms; a verify step 10 ms and 6 ms a draft.
@@ -200,17 +202,21 @@ def test_the_model_from_measurements() -> None:
 def test_a_sweep_is_predicted_from_its_other_points() -> None:
     """Step times on one line and one survival: each point is predicted exactly, the longest but for its last draft."""
     whole = [0.8, 0.64, 0.512, 0.4096]  # .8 each time, so the continuation is right too
-    rows = [("base", True, None, None, None, 0.010, None, None)]
+    plain = {"profile": "baseline", "batch_size": 1}
+    rows = [Row(point="base", status="done", baseline=True, axes=plain, measurement=measured("base", 0, 0.010))]
     for k in (1, 2, 3, 4):
-        rows.append((f"right-{k}", False, k, 1, whole[:k], 0.010 + 0.006 * k, 0.009 + 0.006 * k, 0.011 + 0.006 * k))
-    names = ["point", "baseline", "num_steps", "topk", "survival", "step_s", "step_s_low", "step_s_high"]
-    frame = pd.DataFrame(rows, columns=names).assign(profile="right", wiring=None, batch_size=1)
-    frame.loc[0, "profile"] = "plain"
-    found = held_out(frame)
-    assert list(found["point"]) == ["right-1", "right-2", "right-3", "right-4"]
-    assert list(found["predicted"]) == pytest.approx(list(found["measured"]))
-    assert list(found["measured"]) == pytest.approx([(1 + sum(whole[:k])) / (0.010 + 0.006 * k) for k in (1, 2, 3, 4)])
-    assert found.loc[0, "low"] == pytest.approx(1.8 / 0.017)
-    spans = {row["point"]: (row["measured"], row["low"], row["high"]) for row in found.to_dict("records")}
-    assert order_contradictions(dict(zip(found["point"], found["predicted"], strict=True)), spans) == []
-    assert held_out(frame[frame["num_steps"].isna() | (frame["num_steps"] < 3)]).empty
+        axes = {"profile": "right", "num_steps": k, "topk": 1, "ids": [1, 4, 8], "batch_size": 1}
+        seconds = 0.010 + 0.006 * k
+        found = measured(f"right-{k}", k, seconds, whole[:k])
+        found = found.model_copy(update={"step_s_ci95": (seconds - 0.001, seconds + 0.001)})
+        rows.append(Row(point=f"right-{k}", status="done", axes=axes, measurement=found))
+    rows.append(Row(point="failed", status="failed", axes={**plain, "num_steps": 5, "topk": 1}))
+    table = held_out(sweep_frame(rows))
+    assert list(table["point"]) == ["right-1", "right-2", "right-3", "right-4"]
+    assert set(table["curve"]) == {"right"}
+    assert list(table["predicted"]) == pytest.approx(list(table["measured"]))
+    assert list(table["measured"]) == pytest.approx([(1 + sum(whole[:k])) / (0.010 + 0.006 * k) for k in (1, 2, 3, 4)])
+    assert table.loc[0, "low"] == pytest.approx(1.8 / 0.017)
+    spans = {row["point"]: (row["measured"], row["low"], row["high"]) for row in table.to_dict("records")}
+    assert order_contradictions(dict(zip(table["point"], table["predicted"], strict=True)), spans) == []
+    assert held_out(sweep_frame(rows[:3])).empty

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from helpers.errors import UsageError
-from helpers.tensors.capture import Capture, Request, read_capture
+from helpers.tensors.capture import Capture, read_capture
+from helpers.tensors.capture_info import Request
 from helpers.tensors.dumps.sample import Dump, Sample, States, sample_of
 
 NAME = "workbook.capture/1"
