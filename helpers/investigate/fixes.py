@@ -57,6 +57,10 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
         bar.update("as trained")
         fixed = room.replay(drafter, lender, source, mended, steps=steps)
         gain = room.versus(drafter, lender, source, mended, source.served(), steps=steps)
+    ledger.note(
+        "The fix was replayed on the dump's own texts, which the drafter was trained on: that flatters both rates.",
+        about="limit",
+    )
     low, high = gain.difference_ci95
     supports = True if low > 0 else False if high < 0 else None
     one = ledger.evidence(fixed, on=h, supports=supports, title="replay as trained", of=captured)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from helpers.ledger import Ledger
-    from helpers.ledger.records import Evidence, Hypothesis, Verdict
+    from helpers.ledger.records import Hypothesis, Outcome, Verdict
     from helpers.wiring.diagnosis import Diagnosis
 
 
@@ -46,7 +46,13 @@ SUSPECTS = (
         "order",
         "the slots are concatenated in another order than training had",
         "the served slots are the trained ones, permuted",
-        ("slot-permuted", "fc-order"),
+        ("slot-permuted",),
+    ),
+    Suspect(
+        "fc-order",
+        "the drafter's fc wants its blocks in another order than training's dump has them",
+        "with the right feed, another order of fc's blocks gives a lower step-1 cross-entropy",
+        ("fc-order",),
     ),
     Suspect(
         "tp-shard",
@@ -70,7 +76,16 @@ SUSPECTS = (
         "form",
         "the features have another form: without the residual, normed, scaled, rotated, or stale",
         "a slot is a boundary only after such a change",
-        ("residual-omitted", "final-norm-applied", "scaled", "rotated", "stale-rows", "non-finite", "rows-missing"),
+        (
+            "residual-omitted",
+            "final-norm-applied",
+            "scaled",
+            "rotated",
+            "slot-unmatched",
+            "stale-rows",
+            "non-finite",
+            "rows-missing",
+        ),
     ),
 )
 
@@ -94,30 +109,42 @@ def weigh(
     Args:
         of: the capture and the dump that it was made of.
     """
-    errors = [finding for finding in diagnosis.findings if finding.severity == "error"]
-    decided = diagnosis.verdict == "match" or any(s.served.boundary is not None for s in diagnosis.slots)
     verdicts = {}
     for suspect, h in zip(suspects, state_suspects(ledger, suspects).values(), strict=True):
-        found = [finding for finding in errors if finding.code in suspect.codes]
-        said = "; ".join(dict.fromkeys(finding.summary for finding in found))
-        absent = f"none of {', '.join(suspect.codes)} was found"
-        if suspect.key in ("tp-shard", "a2a-gather"):
-            ranks = diagnosis.ranks.ranks
-            absent += f" on {ranks} ranks" if ranks > 1 else ": this run has one rank, so nothing of it is spread"
+        found = [f for f in diagnosis.findings if f.severity == "error" and f.code in suspect.codes]
+        unsure = None if found else _undecided(suspect, diagnosis)
+        reason = "; ".join(dict.fromkeys(f.summary for f in found)) or unsure or _absent(suspect, diagnosis)
         values = {
-            "summary": said or absent,
-            "codes": [finding.code for finding in found],
+            "summary": reason,
+            "codes": [f.code for f in found],
+            "slots": [f.slot for f in found],
             "looked_for": list(suspect.codes),
-            "slots": [finding.slot for finding in found],
             "n": diagnosis.aligned_tokens,
         }
-        supports = True if found else (False if decided else None)
-        e: Evidence = ledger.evidence(
+        supports = True if found else None if unsure else False
+        e = ledger.evidence(
             values, on=h, supports=supports, title=f"findings on {suspect.key}", of=of, unit="aligned tokens"
         )
-        outcome = "confirmed" if found else "refuted" if decided else "inconclusive"
-        reason = said or (
-            f"{absent}, and the slots were identified" if decided else "the slots could not be identified"
-        )
-        verdicts[suspect.key] = ledger.verdict(h, outcome, because=[e], reason=reason)  # type: ignore[arg-type]
+        outcome: Outcome = "confirmed" if found else "inconclusive" if unsure else "refuted"
+        verdicts[suspect.key] = ledger.verdict(h, outcome, because=[e], reason=reason)
     return verdicts
+
+
+def _undecided(suspect: Suspect, diagnosis: Diagnosis) -> str | None:
+    """Why a diagnosis that shows nothing of a suspect does not clear it either; None where it does."""
+    whys = [one.why for one in diagnosis.undecided if one.code in suspect.codes]
+    if whys:
+        return whys[0]
+    if diagnosis.verdict != "match" and all(slot.served.boundary is None for slot in diagnosis.slots):
+        return "the slots could not be identified"
+    if suspect.codes == ("fc-order",) and diagnosis.verdict != "match":
+        return "asked only where the feed is right: look again when it is mended"
+    return None
+
+
+def _absent(suspect: Suspect, diagnosis: Diagnosis) -> str:
+    text = f"none of {', '.join(suspect.codes)} was found, and the slots were identified"
+    if suspect.key in ("tp-shard", "a2a-gather"):
+        ranks = diagnosis.ranks.ranks
+        text += f" on {ranks} ranks" if ranks > 1 else "; this run has one rank, so nothing of it is spread"
+    return text

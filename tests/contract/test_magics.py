@@ -121,6 +121,8 @@ def test_output_comes_while_it_is_made_and_an_interrupt_ends_the_group(kernel: K
     assert kernel.run("%box lab echo again")[0] == "again\n"
 
 
-def test_a_box_without_an_engine_is_said_to_have_none(kernel: Kernel) -> None:
-    """With one, lines are shown: tests/lab/test_investigate.py."""
-    assert "WB-SOURCE-NO-SGLANG" in kernel.run("%box_show sglang/srt/server_args.py 1:2")[2]
+def test_lines_of_the_source_are_shown_with_their_numbers(kernel: Kernel) -> None:
+    _, shown, error = kernel.run("%box_show sglang/srt/server_args.py 1:2")
+    assert error == ""
+    assert "@sha256:" in shown
+    assert [line.split()[0] for line in shown.splitlines()[1:]] == ["1", "2"]

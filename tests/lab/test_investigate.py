@@ -34,6 +34,7 @@ def test_one_command_from_a_profile_to_the_cause(
     with pytest.raises(SystemExit) as ended:
         main(["investigate", "lab", profile, "--train", str(DATA / "lab" / "dump"), "--name", profile, "--json"])
     told = json.loads(capsys.readouterr().out)
+    assert "error" not in told, told
     ledger = read_ledger(profile)
     standing = {h.key: ledger.state.standing(h.id) for h in ledger.hypotheses}
     rest = dict.fromkeys(("order", "tp-shard", "a2a-gather", "token-shift", "form"), "refuted")
@@ -41,11 +42,11 @@ def test_one_command_from_a_profile_to_the_cause(
         assert ended.value.code == 1
         assert [f["code"] for f in told["findings"]] == ["slot-embedding", "slot-wrong", "slot-wrong"]
         assert told["fix"]["aux_layer_ids"] == [1, 4, 8]
-        assert standing == {"ids": "confirmed", "fix": "confirmed", **rest}
+        assert standing == {"ids": "confirmed", "fix": "confirmed", "fc-order": "inconclusive", **rest}
     else:
         assert ended.value.code == 0
         assert [f["code"] for f in told["findings"]] == ["features-match"]
-        assert standing == {"ids": "refuted", **rest}
+        assert standing == {"ids": "refuted", "fc-order": "refuted", **rest}
     for h in ledger.hypotheses:
         verdict = ledger.verdict_on(h)
         assert verdict is not None

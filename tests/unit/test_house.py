@@ -29,6 +29,12 @@ def test_every_error_code_has_a_page_and_every_page_a_code() -> None:
     assert used == pages, f"no page: {sorted(used - pages)}; no code: {sorted(pages - used)}"
 
 
+def test_no_half_merged_text() -> None:
+    mark = "<" * 7
+    tracked = subprocess.run(["git", "grep", "-lE", f"^({mark} |>{{7}} )"], capture_output=True, text=True, cwd=ROOT)
+    assert tracked.stdout == ""
+
+
 def test_error_pages_have_one_form() -> None:
     for page in ROOT.glob("docs/errors/WB-*.md"):
         headings = re.findall(r"^#+ .*$", page.read_text(), re.M)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from helpers.ledger.results.base import Summary, reader
+from helpers.ledger.results.base import Summary, reader, saved
 
 if TYPE_CHECKING:
+    from helpers.acceptance.bench_result import Bench
     from helpers.acceptance.measurement import Measurement, PairedDifference
+    from helpers.acceptance.sweep_results import Sweep
+    from helpers.acceptance.versus import Versus
 
 
 @reader("helpers.acceptance.measurement.Measurement")
@@ -19,7 +22,7 @@ def measurement(result: Measurement) -> Summary:
         low, high = result.ci95
         said = f"accept rate {result.accept_rate:.3f} [{low:.3f}, {high:.3f}], accept length {result.accept_length:.2f}"
         said += f", {result.tokens_per_s:.1f} tokens/s"
-    said += "" if result.greedy_equal else "; greedy text DIFFERS from the baseline's"
+    said += "" if result.greedy_equal is not False else "; greedy text DIFFERS from the baseline's"
     ids = {"aux_layer_ids": result.aux_layer_ids, "boundaries": result.boundaries, "dtype": result.dtype}
     return Summary(
         source="measurement",
@@ -47,4 +50,63 @@ def difference(result: PairedDifference) -> Summary:
         seed=0,
         n=result.requests,
         unit="requests",
+    )
+
+
+@reader("helpers.acceptance.versus.Versus")
+def versus(result: Versus) -> Summary:
+    """A candidate against the baseline: speed as a ratio, texts, acceptance."""
+    said = []
+    if result.speed is not None:
+        low, high = result.speed.ci95
+        said.append(f"{result.speed.ratio:.2f} [{low:.2f}, {high:.2f}] times the tokens/s")
+    if result.accept_rate is not None:
+        said.append(difference(result.accept_rate).summary)
+    said.append(f"{result.differing} of {result.compared} texts differ")
+    return Summary(
+        source="difference",
+        title=f"{result.candidate} against {result.baseline}",
+        summary="; ".join(said),
+        values=result.model_dump(mode="json"),
+        seed=0,
+        n=result.speed.prompts if result.speed is not None else result.compared,
+        unit="prompts",
+    )
+
+
+@reader("helpers.acceptance.bench_result.Bench")
+def bench(result: Bench) -> Summary:
+    """All servers of a bench, and each candidate against the first."""
+    arms = [measurement(arm) for arm in result.arms]
+    config = {name: settings for arm in arms for name, settings in arm.config.items()}
+    parts = [f"{arm.profile}: {arm.summary}" for arm in arms] + [versus(one).summary for one in result.versus]
+    summary = result.folder / "summary.json"
+    return Summary(
+        source="bench",
+        title="bench of " + ", ".join(arm.name for arm in result.arms),
+        summary="; ".join([*parts, *(["answers are missing"] if result.partial else [])]),
+        values={key: value for key, value in result.record().items() if key != "folder"},
+        files=((summary, None),) if summary.is_file() else (),
+        keep=() if summary.is_file() else (saved("bench.json", result.record()),),
+        run=", ".join(arm.run for arm in result.arms if arm.run) or None,
+        seed=0,
+        n=result.answered,
+        unit="requests",
+        config=config,
+    )
+
+
+@reader("helpers.acceptance.sweep_results.Sweep")
+def sweep(result: Sweep) -> Summary:
+    """The finished points of a sweep."""
+    file = result.folder / "results.jsonl"
+    return Summary(
+        source="sweep",
+        title=f"sweep {result.folder.name}",
+        summary=result.counts,
+        values={"good": result.good, "missing": list(result.missing), "points": len(result.rows)},
+        files=((file, None),) if file.is_file() else (),
+        keep=() if file.is_file() else (saved("sweep.json", result.record()),),
+        n=len(result.rows),
+        unit="points",
     )
