@@ -8,7 +8,7 @@ import pytest
 from jupyter_page import NotebookPage
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = [pytest.mark.timeout(1200), pytest.mark.full]
 ROWS = """\
 from helpers.acceptance.measurement import Measurement, PairedDifference
 from helpers.panels import acceptance_panel

@@ -62,4 +62,5 @@ def test_a_patch_is_planned_applied_and_reverted(opened: Callable[..., NotebookP
     notebook.screenshot("interrupted-cell", notebook.cell(2))
     notebook.run_cell(3)
     expect(notebook.output(3)).to_contain_text("Patches on lab", timeout=LONG)
+    assert notebook.unnamed(panel) == []
     assert notebook.errors == []

@@ -69,4 +69,5 @@ def test_a_server_is_started_and_stopped(opened: Callable[..., NotebookPage]) ->
         expect(status).to_contain_text("Starting baseline: cancelled", timeout=LONG)
         assert find_runs(box, alive=True) == []
     notebook.screenshot("server-panel-stopped", panel)
+    assert notebook.unnamed(panel) == []
     assert notebook.errors == []

@@ -61,12 +61,12 @@ def test_a_click_on_a_cell_of_the_matrix_changes_the_figure(wiring: NotebookPage
     panel.get_by_role("button", name="0.878").focus()
     wiring.page.keyboard.press("Enter")
     expect(title).to_have_text("Served slot 0 against trained slot 1, token by token")
-    served, trained = panel.get_by_label("Served slot"), panel.get_by_label("Trained slot")
+    served, trained = panel.get_by_label("Served slot", exact=True), panel.get_by_label("Trained slot", exact=True)
     assert (served.input_value(), trained.input_value()) == ("0", "1")
     served.select_option("1")
     expect(title).to_have_text("Served slot 1 against trained slot 1, token by token")
 
-    panel.get_by_label("Layers and tokens of").select_option("trained slot 1")
+    panel.get_by_label("Layers and tokens of", exact=True).select_option("trained slot 1")
     expect(panel.locator(".gtitle").nth(1)).to_have_text("Trained slot 1 against the ladder, by layer and token")
     panel.get_by_label("Show the call").check()
     expect(panel).to_contain_text("pair_rows(tokens, served=1, trained=1)")
@@ -76,6 +76,7 @@ def test_a_click_on_a_cell_of_the_matrix_changes_the_figure(wiring: NotebookPage
     expect(static.locator(".js-plotly-plot")).to_have_count(3)
     expect(static).to_contain_text("slot-embedding")
     wiring.screenshot("wiring-static", static)
+    assert wiring.unnamed(panel) == []
     assert wiring.errors == []
 
 
