@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.rows import Row
 
-MODULES = ("transport", "imports")
+MODULES = ("transport", "imports", "comparison", "sketches", "hook")
 RESULTS = Path(__file__).with_name("results.json")
 
 

@@ -43,7 +43,7 @@ def grep(request: dict[str, Any]) -> dict[str, Any]:
         raise Refused("WB-GREP-PATTERN", "the pattern holds a NUL byte, which no program takes") from None
     if trial.returncode > 1:
         raise Refused("WB-GREP-PATTERN", _said(trial.stderr))
-    with _open(request) as file:
+    with _reading(request) as file:
         answer = {"sha256": _digest(file)}
         file.seek(0)
         done = subprocess.run(words, stdin=file, capture_output=True, env=env, check=False)
@@ -57,14 +57,11 @@ def show(request: dict[str, Any]) -> dict[str, Any]:
     """Lines ``first`` to ``last`` of ``path``, and how many it has (a last one without a newline counts)."""
     first, last = request["first"], request["last"]
     lines, digest, total = [], hashlib.sha256(), 0
-    with _open(request) as file:
-        try:
-            for total, line in enumerate(file, 1):
-                digest.update(line)
-                if first <= total and (last is None or total <= last):
-                    lines.append([total, _text(line[:-1] if line.endswith(b"\n") else line)])
-        except OSError as error:
-            raise Refused("WB-FILE-READ", f"{request['path']}: {error.strerror}") from error
+    with _reading(request) as file:
+        for total, line in enumerate(file, 1):
+            digest.update(line)
+            if first <= total and (last is None or total <= last):
+                lines.append([total, _text(line[:-1] if line.endswith(b"\n") else line)])
     return {"sha256": digest.hexdigest(), "lines": lines, "total": total}
 
 
@@ -91,9 +88,19 @@ def _python(path: str) -> Iterator[str]:
 
 def read(request: dict[str, Any]) -> dict[str, Any]:
     """The whole text of ``path``."""
-    with _open(request) as file:
+    with _reading(request) as file:
         data = file.read()
     return {"sha256": hashlib.sha256(data).hexdigest(), "text": _text(data)}
+
+
+@contextlib.contextmanager
+def _reading(request: dict[str, Any]) -> Iterator[BinaryIO]:
+    """The file, opened; what goes wrong while it is read (a failing disk) is a refusal too."""
+    try:
+        with _open(request) as file:
+            yield file
+    except OSError as error:
+        raise Refused("WB-FILE-READ", f"{request['path']}: {error.strerror}") from error
 
 
 def _open(request: dict[str, Any]) -> BinaryIO:

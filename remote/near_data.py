@@ -1,7 +1,8 @@
 """Answers beside the tensors, so that a look at a capture does not need its bytes, and equal bytes travel once.
 
 Called as ``python3 -m remote.near_data OPERATION`` with a JSON request on stdin; it prints one JSON object, an error
-as ``{"error": {"code", "message"}}`` with exit status 1. `compare`, `norms` and `slice` need torch, `hashes` nothing.
+as ``{"error": {"code", "message"}}`` with exit status 1; `scan` and `take` answer in tensors (remote/sketches.py).
+`hashes` and `open` need the standard library only, the others torch.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import json
 import math
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from remote import sketches
 
 MAX_HEADER = 100_000_000  # the format's own bound
 BLOCK = 1 << 22
@@ -188,15 +192,38 @@ def slice_(request: dict[str, Any]) -> dict[str, Any]:
     return {"dtype": dtype, "shape": list(tensor.shape), "values": values.tolist()}
 
 
-OPERATIONS = {"hashes": hashes, "compare": compare, "norms": norms, "slice": slice_}
+def stream(operation: str, request: dict[str, Any]) -> None:
+    """An operation whose answer is tensors, onto stdout: see `remote.sketches.packed`."""
+    near = sys.modules[__name__]
+    for block in sketches.packed({"scan": sketches.scan, "take": sketches.take}[operation](request, near)):
+        sys.stdout.buffer.write(block)
+    sys.stdout.buffer.flush()
+
+
+def with_self(call: Callable[[dict[str, Any], Any], dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda request: call(request, sys.modules[__name__])
+
+
+STREAMS = ("scan", "take")
+OPERATIONS = {
+    "open": with_self(sketches.open_capture),
+    "differences": with_self(sketches.differences),
+    "hashes": hashes,
+    "compare": compare,
+    "norms": norms,
+    "slice": slice_,
+}
 
 
 def main(arguments: list[str]) -> int:
     operation = arguments[0] if arguments else ""
     try:
         request = json.load(sys.stdin)
+        if operation in STREAMS:
+            stream(operation, request)
+            return 0
         if operation not in OPERATIONS:
-            raise Refused("usage", f"{operation!r} is none of {', '.join(OPERATIONS)}")
+            raise Refused("usage", f"{operation!r} is none of {', '.join((*OPERATIONS, *STREAMS))}")
         print(json.dumps(OPERATIONS[operation](request)))
         return 0
     except Refused as error:

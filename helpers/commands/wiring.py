@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,7 +68,7 @@ def capture(
 
 
 def diagnose(
-    served: Annotated[Path, typer.Option(metavar="PATH", help="A capture.")],
+    served: Annotated[str, typer.Option(metavar="PATH", help="A capture; with --near BOX:PATH, on its box.")],
     train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump.")],
     draft: Annotated[Path | None, typer.Option(metavar="DIR", help="The drafter's folder.")] = None,
     target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder.")] = None,
@@ -79,6 +80,8 @@ def diagnose(
         ),
     ] = None,
     format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
+    near: Annotated[bool, typer.Option("--near", help="Leave the capture on its box: sketches of it travel.")] = False,
+    python: Annotated[str | None, typer.Option(help="With --near: an interpreter on the box with torch.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Says what the drafter was trained on, what it is fed, how the two differ, and which ids mend it.
@@ -87,11 +90,35 @@ def diagnose(
     """
     from helpers.progress import progress
     from helpers.tensors.capture import read_capture
+
+    if near:
+        from helpers.box import connect
+        from helpers.wiring.near import open_on
+
+        name, path = on_box(served)
+        with connect(name) as box:
+            with progress("hashing on the box", done="hashed"):
+                there = open_on(box, path, python=python)
+            return tell(there, train, draft, target, run_graphs, format, as_json)
+    return tell(read_capture(Path(served), verify=True), train, draft, target, run_graphs, format, as_json)
+
+
+def tell(
+    taken: Capture,
+    train: Path,
+    draft: Path | None,
+    target: Path | None,
+    run_graphs: bool | None,
+    format: str | None,
+    as_json: bool,
+) -> int:
+    """The diagnosis of a capture, here or on its box, as text or JSON; returns the exit status."""
+    from helpers.progress import progress
     from helpers.tensors.dumps import read_dump
+    from helpers.tensors.near import NearCapture
     from helpers.wiring.boundaries import convention_of
     from helpers.wiring.diagnosis import diagnose as examine
 
-    taken = read_capture(served, verify=True)
     dump = read_dump(train, format=format, slots=slots_of(taken, draft))
     with progress("diagnosis", done="diagnosed"):
         diagnosis = examine(
@@ -103,8 +130,26 @@ def diagnose(
             run_graphs=run_graphs,
             flags=flags_of(taken.info),
         )
-    emit(diagnosis.to_json(), as_json=as_json, text=describe(diagnosis))
+    result, text = diagnosis.to_json(), describe(diagnosis)
+    if isinstance(taken, NearCapture):
+        moved = taken.traffic
+        result["near"] = moved
+        text += f"\n\n{moved['bytes']} bytes travelled, {moved['share']:.2%} of the capture's {moved['of']}"
+    emit(result, as_json=as_json, text=text)
     return diagnosis.exit_code
+
+
+def on_box(served: str) -> tuple[str, str]:
+    """BOX:PATH in its two parts; the path starts with / or ~."""
+    found = re.fullmatch(r"(.+?):([~/].*)", served)
+    if found is None:
+        raise UsageError(
+            "WB-USAGE",
+            f"--served {served!r} is no place on a box",
+            expected="BOX:PATH with --near, such as lab:~/.workbook/runs/RUN/taps/CAPTURE",
+            next="workbook diagnose --help",
+        )
+    return found[1], found[2]
 
 
 def inspect(

@@ -6,6 +6,7 @@ Nothing on the box is changed or imported.
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from helpers.box.result import printable
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.source.checkout import Checkout
-from helpers.source.excerpts import Excerpt, Line
+from helpers.source.excerpts import Excerpt, Line, shown
 from helpers.source.imported import served_checkout
 from helpers.uploads import call
 
@@ -50,7 +51,7 @@ def grep(
     flags = [*_FLAGS[syntax], *(["-i"] if ignore_case else [])]
     words = ["workbook", "grep", box.name, *flags, *_safe(pattern, file)]
     request = {**_request(box, checkout, file), "pattern": pattern, "flags": flags}
-    answer = _ask(box, checkout, "grep", request, shown=pattern)
+    answer = _ask(box, checkout, "grep", request, pattern=pattern)
     return _excerpt(box, checkout, file, words, answer)
 
 
@@ -123,6 +124,22 @@ class Sites:
         found = [f"{site.file}:{site.line}: {site.kind} {site.qualname}" for site in self.sites]
         missed = [f"{file}: not read" for file in self.unread]
         return "\n".join([*found, *missed]) or f"{self.name} is defined in none of {self.searched} files"
+
+    def _repr_html_(self) -> str:
+        """Each file's definitions with their line numbers, under a permalink of its hash and version."""
+        from helpers.source.highlighting import code_table
+
+        parts = []
+        for file in dict.fromkeys(site.file for site in self.sites):
+            here = [site for site in self.sites if site.file == file]
+            table = code_table(file, [(site.line, shown(site.text)) for site in here])
+            link = f"sglang=={self.version}/{printable(file)}@sha256:{here[0].sha256}"
+            parts.append(f"{table}<small><code>{html.escape(link)}</code></small>")
+        if not parts:
+            parts.append(f"<code>{html.escape(repr(self))}</code>")
+        elif self.unread:
+            parts.append(f"<small>not read: {html.escape(printable(', '.join(self.unread)))}</small>")
+        return f"<div>{''.join(parts)}</div>"
 
 
 def where_is(box: Box, name: str, *, checkout: Checkout | None = None, python: str | None = None) -> Sites:
@@ -206,10 +223,10 @@ def _excerpt(box: Box, checkout: Checkout, file: str, words: list[str], answer: 
     )
 
 
-def _ask(box: Box, checkout: Checkout, operation: str, request: dict[str, Any], *, shown: str = "") -> dict[str, Any]:
+def _ask(box: Box, checkout: Checkout, operation: str, request: dict[str, Any], *, pattern: str = "") -> dict[str, Any]:
     answer = call(box, "archaeology", operation, request, python=checkout.python)
     if error := answer.get("error"):
-        raise _refusal(box.name, error, request, shown)
+        raise _refusal(box.name, error, request, pattern)
     return answer
 
 

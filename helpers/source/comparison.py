@@ -74,6 +74,7 @@ class FileDiff:
         if self.same:
             return f"{self.file} on {self.box} is that of sglang {self.released}, byte for byte ({self.box_sha256})"
         head = f"{self.file} on {self.box} against sglang {self.released}: +{self.added} -{self.removed}"
+        head += f" (sha256 {self.wheel_sha256[:16]} released, {self.box_sha256[:16]} on the box)"
         return "\n".join([head, *map(shown, self.lines)])
 
     def _repr_html_(self) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
 from jaxtyping import Int32, Int64
-from pydantic import ValidationError
 from torch import Tensor
 
 from helpers.errors import UsageError
-from helpers.tensors.capture_info import SCHEMA, File, Info
+from helpers.tensors.capture_info import SCHEMA as SCHEMA
+from helpers.tensors.capture_info import File as File
+from helpers.tensors.capture_info import Info as Info
+from helpers.tensors.capture_info import Model as Model
+from helpers.tensors.capture_info import Request as Request
+from helpers.tensors.capture_info import read_info as read_info
 from helpers.tensors.header import Entry, read_header
 
 
@@ -108,6 +111,12 @@ def read_capture(path: Path | str, *, verify: bool = False) -> Capture:
     path = Path(path)
     info = read_info(path)
     ranks = [open_rank(path, info, file, verify) for file in sorted(info.files, key=lambda file: file.rank)]
+    check_ranks(path, info, ranks)
+    return Capture(path, info, ranks)
+
+
+def check_ranks(path: Path, info: Info, ranks: list[Rank]) -> None:
+    """Every rank has a file, and the requests lie within its rows."""
     have = [rank.rank for rank in ranks]
     if have != list(range(info.tp_size)):
         raise UsageError(
@@ -117,13 +126,19 @@ def read_capture(path: Path | str, *, verify: bool = False) -> Capture:
             next="capture again, or pull the whole folder again",
         )
     check_requests(path, info, ranks)
-    return Capture(path, info, ranks)
 
 
 def check_requests(path: Path, info: Info, ranks: list[Rank]) -> None:
     """Each request lies within the rows: those of every rank, or (where ranks hold other tokens) those of all."""
     rows = [rank.entries["token_ids"].shape[0] for rank in ranks]
     total = sum(rows)
+    if total == 0:
+        raise UsageError(
+            "WB-CAPTURE-LAYOUT",
+            f"{path} holds no rows: {len(info.requests)} requests, 0 tokens",
+            expected="a row for each token that passed the server, at least one",
+            next="capture again: workbook capture BOX RUN --prompts FILE",
+        )
     for request in info.requests:
         if request.start + request.length > total:
             raise UsageError(
@@ -134,47 +149,26 @@ def check_requests(path: Path, info: Info, ranks: list[Rank]) -> None:
             )
 
 
-def read_info(path: Path) -> Info:
-    file = path / "capture.json"
-    try:
-        raw = json.loads(file.read_text())
-    except FileNotFoundError as error:
-        raise UsageError(
-            "WB-CAPTURE-MISSING",
-            f"{path} holds no capture.json",
-            expected="a capture directory; capture.json is written last, so an unfinished capture has none",
-            next="workbook capture BOX RUN --prompts FILE",
-        ) from error
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise bad_schema(file, str(error)) from error
-    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-        raise bad_schema(file, f"schema {raw.get('schema') if isinstance(raw, dict) else type(raw).__name__!r}")
-    try:
-        return Info.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise bad_schema(file, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-
-
-def bad_schema(file: Path, why: str) -> UsageError:
-    return UsageError(
-        "WB-CAPTURE-SCHEMA",
-        f"{file} is not readable as a capture: {why}",
-        expected=f"schema {SCHEMA} with the keys run, engine, model, tp_size, requests, files",
-        next="capture again with this version of the workbook",
-    )
-
-
 def open_rank(path: Path, info: Info, file: File, verify: bool) -> Rank:
     where = path / file.name
-    if Path(file.name).name != file.name or not where.is_file():
+    there = Path(file.name).name == file.name and where.is_file()
+    check_file(where, info, file, where.stat().st_size if there else None)
+    rank = Rank(where, file.rank, read_header(where))
+    check_layout(rank, info)
+    if verify:
+        check_hash(where, file, sha256_of(where))
+    return rank
+
+
+def check_file(where: Path, info: Info, file: File, size: int | None) -> None:
+    """A rank's file is there and as long as capture.json says; ``size`` is None where it is not."""
+    if size is None:
         raise UsageError(
             "WB-CAPTURE-RANK-MISSING",
             f"{where} is not there (rank {file.rank})",
             expected=f"the files that capture.json lists: {[f.name for f in info.files]}",
             next="pull the whole folder again",
         )
-    size = where.stat().st_size
     if size != file.bytes:
         raise UsageError(
             "WB-CAPTURE-TRUNCATED",
@@ -182,16 +176,16 @@ def open_rank(path: Path, info: Info, file: File, verify: bool) -> Rank:
             expected=f"{file.bytes} bytes",
             next="pull the file again: workbook pull BOX PATH LOCAL",
         )
-    rank = Rank(where, file.rank, read_header(where))
-    check_layout(rank, info)
-    if verify and (found := sha256_of(where)) != file.sha256:
+
+
+def check_hash(where: Path, file: File, found: str) -> None:
+    if found != file.sha256:
         raise UsageError(
             "WB-CAPTURE-TAMPERED",
             f"{where} hashes to {found[:16]}..., capture.json says {file.sha256[:16]}...",
             expected="the bytes that the box wrote",
             next="pull the file again: workbook pull BOX PATH LOCAL",
         )
-    return rank
 
 
 def check_layout(rank: Rank, info: Info) -> None:
@@ -204,8 +198,10 @@ def check_layout(rank: Rank, info: Info) -> None:
         wrong = [
             f"{n} has {rank.entries[n].shape[0]} rows of {total}" for n in per_row if not rows_agree(rank, n, total)
         ]
+        states = [n for n in rank.entries if n.split(".")[0] in ("boundary", "out", "residual", "normed", "feed")]
+        wrong += [f"{n} is no states [rows, width] in a floating dtype" for n in states if not is_state(rank, n)]
         feed = rank.entries.get("feed")
-        if feed is not None:
+        if feed is not None and not wrong:
             listed = rank.entries.get("feed_rows")
             fits = feed.shape[0] == (listed.shape[0] if listed is not None else total)
             wrong += (
@@ -223,6 +219,11 @@ def check_layout(rank: Rank, info: Info) -> None:
 def has(rank: Rank, name: str, dtype: torch.dtype, dims: int) -> bool:
     entry = rank.entries.get(name)
     return entry is not None and entry.dtype == dtype and len(entry.shape) == dims
+
+
+def is_state(rank: Rank, name: str) -> bool:
+    entry = rank.entries[name]
+    return entry.dtype.is_floating_point and len(entry.shape) == 2 and entry.shape[1] > 0
 
 
 def rows_agree(rank: Rank, name: str, total: int) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from helpers.errors import UsageError
 
 SCHEMA = "workbook.capture/1"
 
@@ -72,3 +76,46 @@ class Info(BaseModel):
     without_capture: dict[str, Any] = Field(default_factory=dict)
     requests: list[Request]
     files: list[File]
+
+
+def read_info(path: Path) -> Info:
+    file = path / "capture.json"
+    try:
+        return parse_info(file, file.read_text())
+    except FileNotFoundError as error:
+        raise missing(path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise bad_schema(file, str(error)) from error
+
+
+def parse_info(file: Path, text: str) -> Info:
+    """What capture.json says; ``file`` is where it was read."""
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise bad_schema(file, str(error)) from error
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        raise bad_schema(file, f"schema {raw.get('schema') if isinstance(raw, dict) else type(raw).__name__!r}")
+    try:
+        return Info.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise bad_schema(file, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def missing(path: Path) -> UsageError:
+    return UsageError(
+        "WB-CAPTURE-MISSING",
+        f"{path} holds no capture.json",
+        expected="a capture directory; capture.json is written last, so an unfinished capture has none",
+        next="workbook capture BOX RUN --prompts FILE",
+    )
+
+
+def bad_schema(file: Path, why: str) -> UsageError:
+    return UsageError(
+        "WB-CAPTURE-SCHEMA",
+        f"{file} is not readable as a capture: {why}",
+        expected=f"schema {SCHEMA} with the keys run, engine, model, tp_size, requests, files",
+        next="capture again with this version of the workbook",
+    )

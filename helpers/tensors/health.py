@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
-
-INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass
@@ -71,7 +70,13 @@ class Health:
 
 def row_hash(x: Tensor) -> Int64[Tensor, " N"]:
     """A number for each row, equal for equal bits: the same in whatever block the row is looked at."""
-    bits = x.contiguous().view(INTEGERS[x.dtype.itemsize])
-    width = bits.shape[1]
-    weights = torch.arange(1, width + 1) * 0x9E3779B97F4A7C1 % 0x7FFFFFFFFFFFFFE7 | 1
-    return (bits.long() * weights).sum(dim=1)
+    x = x.contiguous()
+    words = x.view(torch.uint8 if x.shape[1] * x.dtype.itemsize % 8 else torch.int64)
+    mixed = words.long() if words.dtype == torch.uint8 else words ^ (words >> 31)  # high bits count as low ones do
+    return (mixed * weights_of(words.shape[1])).sum(dim=1)
+
+
+@lru_cache(maxsize=8)
+def weights_of(width: int) -> Int64[Tensor, " W"]:
+    """Odd numbers that differ in all their bits, one for each word of a row."""
+    return torch.arange(1, width + 1) * 0x9E3779B97F4A7C1 % 0x7FFFFFFFFFFFFFE7 | 1

@@ -45,7 +45,7 @@ def inspect(path: Path, *, format: str | None = None) -> dict[str, Any]:
 
 
 def inspect_capture(path: Path) -> dict[str, Any]:
-    capture = read_capture(path)
+    capture = read_capture(path, verify=True)
     rank, info = capture.ranks[0], capture.info
     tensors = [e for name, e in rank.entries.items() if name.split(".")[0] in ("boundary", "feed", "normed")]
     return {

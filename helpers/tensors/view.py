@@ -19,6 +19,7 @@ from torch import Tensor
 
 from helpers.tensors.align import feed_index
 from helpers.tensors.capture import Capture, Rank
+from helpers.tensors.near import NearRank
 
 Kind = Literal["replicated", "partial-sum", "feature-shard", "token-shard", "other-tokens"]
 KEYS = ("token_ids", "positions", "request")
@@ -178,6 +179,8 @@ def sliced(capture: Capture, name: str, slots: int | None) -> bool:
 
 def difference(first: Rank, other: Rank, name: str) -> float:
     """Length of the difference of two ranks' tensors, in lengths of the first; infinite where the shapes differ."""
+    if isinstance(first, NearRank):
+        return first.differences(other)[name]
     if first.entries[name].shape != other.entries[name].shape:
         return float("inf")
     apart, length, equal = 0.0, 0.0, True

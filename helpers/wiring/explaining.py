@@ -1,6 +1,6 @@
 """What a slot is that is no tap as it stands: a tap of another row, a layer's own output, a normed or a rotated tap.
 
-Tried on up to `TOKENS` aligned tokens, for slots in doubt only. A kind is named when it explains the slot beyond doubt:
+Tried on up to `Aligned.tried` tokens, for slots in doubt only. A kind is named when it explains the slot beyond doubt:
 little is left of the slot beside it, and the next best candidate leaves at least twice as much.
 """
 
@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -21,10 +20,8 @@ from helpers.tensors.dumps import Dump
 from helpers.tensors.statistics import SHIFTS, centre, gram_error, norm_spread, unit
 from helpers.wiring.checkpoint import Target
 from helpers.wiring.comparison import MAX_RESIDUE, SAME
-from helpers.wiring.features import FEW, Aligned
+from helpers.wiring.features import EDGE, FEW, Aligned, stretches
 
-TOKENS = 512
-EDGE = 2  # shifts of up to two rows either way
 # Differences of boundaries carry the rounding of two large numbers; they are nearly orthogonal, so more may be left.
 MAX_OWN_RESIDUE = 0.3
 MAX_GRAM = 0.05
@@ -75,18 +72,7 @@ class Bench:
     @cached_property
     def runs(self) -> list[tuple[int, Tensor, Tensor]]:
         """(pairing, served rows, trained rows) of stretches longer than the two edges."""
-        found, total = [], 0
-        for number, pairing in enumerate(self.aligned.pairings):
-            step = (pairing.trained.diff() != 1) | (pairing.served.diff() != 1)
-            cuts = [0, *(step.nonzero().flatten() + 1).tolist(), len(pairing)]
-            for a, b in pairwise(cuts):
-                b = min(b, a + TOKENS - total + 2 * EDGE)
-                if b - a > 2 * EDGE:
-                    found.append((number, pairing.served[a:b], pairing.trained[a:b]))
-                    total += b - a - 2 * EDGE
-                if total >= TOKENS:
-                    return found
-        return found
+        return stretches(self.aligned)
 
     @property
     def tokens(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from helpers.tensors.align import Pairing, align_rows
 from helpers.tensors.capture import Capture
 from helpers.tensors.dumps import Dump
 from helpers.tensors.health import Health
+from helpers.tensors.near import NearCapture, near_tried
 from helpers.tensors.statistics import SHIFTS, compare, means, norms
 from helpers.tensors.view import View, look
 from helpers.wiring.checkpoint import Target
@@ -23,6 +25,8 @@ from helpers.wiring.taps import Taps
 BLOCK = 24 << 20  # bytes of float32 that are compared in one piece
 IN_MEMORY = 64 << 20  # a comparison of fewer bytes of float32 is held, and read once
 MEAN_TOKENS = 4096  # the means are exact up to here, and beyond it those of as many tokens, evenly spread
+TRIED = 512  # rows that a slot in doubt is tried on
+EDGE = 2  # shifts of up to two rows either way
 FEW = 8  # fewer tokens than this leave centred features nothing to be told apart by
 
 
@@ -30,7 +34,8 @@ FEW = 8  # fewer tokens than this leave centred features nothing to be told apar
 class Aligned:
     """The pairings of a capture with a dump: every row that has a feed, and is not token 0 (a sink of its own kind).
 
-    ``health`` fills while the rows are compared; ``paired`` is how many rows were paired, before any was left out.
+    ``health`` fills while the rows are compared; ``matched_tokens`` is how many rows were paired, before any was left
+    out. ``tried`` is how many rows a slot in doubt is tried on.
     """
 
     taps: Taps
@@ -38,6 +43,7 @@ class Aligned:
     matched_tokens: int
     health: Health = field(default_factory=Health)
     left_out: dict[str, Tensor] = field(default_factory=dict)
+    tried: int = TRIED
 
     @property
     def view(self) -> View:
@@ -55,7 +61,7 @@ def align_features(capture: Capture, dump: Dump, *, target: Path | None = None) 
         keep = usable[pairing.served] & (pairing.trained > 0)
         if keep.any():
             pairings.append(pairing.where(keep))
-    return Aligned(taps, pairings, matched)
+    return Aligned(taps, pairings, matched, tried=near_tried(capture) if isinstance(capture, NearCapture) else TRIED)
 
 
 def compare_features(capture: Capture, dump: Dump, aligned: Aligned | None = None) -> SlotComparison:
@@ -110,6 +116,10 @@ def check_width(capture: Capture, dump: Dump) -> None:
 
 def compare_aligned(aligned: Aligned, dump: Dump) -> SlotComparison | None:
     """As `compare_features`, for two sides of one hidden size; None where nothing is left to compare."""
+    if isinstance(aligned.view.capture, NearCapture):
+        from helpers.wiring.near import compare_near
+
+        return compare_near(aligned, dump)
     found = stream(aligned, dump)
     if found is not None and stale_rows(aligned, dump):
         found = stream(aligned, dump, again=True)
@@ -207,6 +217,22 @@ def blocks(aligned: Aligned, dump: Dump, *, stride: int = 1, count: bool = True)
         at += len(pairing)
 
 
+def stretches(aligned: Aligned) -> list[tuple[int, Tensor, Tensor]]:
+    """(pairing, served rows, trained rows) of consecutive rows, longer than two edges: `Aligned.tried` rows in all."""
+    found, total = [], 0
+    for number, pairing in enumerate(aligned.pairings):
+        step = (pairing.trained.diff() != 1) | (pairing.served.diff() != 1)
+        cuts = [0, *(step.nonzero().flatten() + 1).tolist(), len(pairing)]
+        for a, b in pairwise(cuts):
+            b = min(b, a + aligned.tried - total + 2 * EDGE)
+            if b - a > 2 * EDGE:
+                found.append((number, pairing.served[a:b], pairing.trained[a:b]))
+                total += b - a - 2 * EDGE
+            if total >= aligned.tried:
+                return found
+    return found
+
+
 def neighbours(text: Tensor, index: Tensor) -> Tensor:
     """The tokens of some rows of a text, and of the rows up to two before and after; -1 beyond its ends. [n, 5]"""
     padded = torch.nn.functional.pad(text, (2, 2), value=-1)
@@ -226,6 +252,8 @@ def around(view: View, index: Tensor) -> Tensor:
 def look_at_the_rest(aligned: Aligned) -> None:
     """The rows of the capture that were paired with nothing: they are not compared, but they may be broken too."""
     view, health = aligned.view, aligned.health
+    if isinstance(view.capture, NearCapture):
+        return  # all rows were looked at where they lie
     paired = torch.zeros(len(view.token_ids), dtype=torch.bool)
     for pairing in aligned.pairings:
         paired[pairing.served] = True

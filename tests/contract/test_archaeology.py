@@ -174,9 +174,15 @@ def test_where_a_name_is_defined(box: Box, checkout: Checkout, there: Path) -> N
         (FILE, 2963, "DeepseekV2ForCausalLM.set_eagle3_layers_to_capture")
     ]
     assert found.unread == ("sglang/broken.py",)
+    page = found._repr_html_()
+    assert ">2963</td>" in page
+    assert "<span style=" in page
+    assert f"sglang==0.5.9/{FILE}@sha256:4071b9a6" in page
+    assert "not read: sglang/broken.py" in page
     attribute = source.where_is(box, "DeepseekV2Model.enable_a2a_moe", checkout=checkout)
     assert [(s.kind, s.line) for s in attribute.sites] == [("attribute", 2633), ("attribute", 2635)]
     assert source.where_is(box, "nowhere_at_all", checkout=checkout).sites == ()
+    assert "defined in none of" in source.where_is(box, "nowhere_at_all", checkout=checkout)._repr_html_()
     with pytest.raises(UsageError) as caught:
         source.where_is(box, "rm -rf", checkout=checkout)
     assert caught.value.code == "WB-SOURCE-NAME"
@@ -200,6 +206,7 @@ def test_local_edits_show_against_the_released_file(box: Box, checkout: Checkout
     assert (found.same, found.added, found.removed) == (False, 1, 1)
     assert "+        self.layers_to_capture = [1]" in found.lines
     assert "[1]</span>" in found._repr_html_()
+    assert f"{found.box_sha256[:16]} on the box" in repr(found)
     assert found.record()["wheel_sha256"].startswith("4071b9a6")
     for name in ("sglang/srt/models/kimi_k25.py", f"{checkout.root}/{FILE}"):
         with pytest.raises(UsageError) as caught:

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
+from model_folders import KIMI_K25, LLAMA3, QWEN3_MOE
+from preflight_support import Made
 
 from helpers.source.reading import Statement, WiringReport, read_wiring
 from helpers.source.reading.allreduce import Chip
@@ -160,3 +163,27 @@ def test_other_forms_are_said_to_be_unread(architecture: str, trees: dict[str, S
     report = read(trees["0.5.23"], architecture)
     assert report.of("taps").holds is None
     assert report.of("taps").unread
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "ids", "expected"),
+    [
+        ("0.5.10", KIMI_K25, [2, 30, 58], ["graphs-tap-defaults", "fused-allreduce"]),
+        ("0.5.23", KIMI_K25, [2, 30, 58], ["version-moves-ids"]),
+        ("0.5.23", LLAMA3, None, []),
+        ("0.5.23", QWEN3_MOE, None, []),
+    ],
+)
+def test_preflight_of_other_releases(
+    version: str,
+    target: dict[str, Any],
+    ids: list[int] | None,
+    expected: list[str],
+    trees: dict[str, SourceTree],
+    tmp_path: Path,
+) -> None:
+    """0.5.10 has the case's two traps still, 0.5.23 neither; sound drafters meet silence; nothing is unread."""
+    launch = Made(tmp_path, target, ids)
+    launch.profile = {"tp": 8, "engine": f"sglang=={version}"}
+    report = launch.look(gpu="sm90", source=trees[version].root)
+    assert ([finding.code for finding in report.findings], report.unread) == (expected, {})

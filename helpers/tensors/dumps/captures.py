@@ -16,7 +16,7 @@ NAME = "workbook.capture/1"
 
 def open_capture(path: Path) -> Dump:
     """The feed of a capture as training would store it."""
-    capture = read_capture(path)
+    capture = read_capture(path, verify=True)
     slots, rank = capture.slots, capture.ranks[0]
     usable = [request for request in capture.info.requests if fed(capture, request)]
     if slots is None or not usable:

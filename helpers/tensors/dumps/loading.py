@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+import re
 import warnings
 import zipfile
 import zlib
@@ -47,7 +48,7 @@ def load(path: Path, source: Path | io.BytesIO, *, mapped: bool) -> Any:
     except pickle.UnpicklingError as error:
         raise UsageError(
             "WB-DUMP-UNSAFE",
-            f"{path} needs more than tensors to open: {str(error).splitlines()[0][:200]}",
+            f"{path} needs more than tensors to open: {needed(error)}",
             expected="tensors, lists, dicts, numbers and text only; anything else is code of an unknown origin",
             next="write the sample again with plain tensors",
         ) from error
@@ -59,6 +60,12 @@ def load(path: Path, source: Path | io.BytesIO, *, mapped: bool) -> Any:
             expected="a file of torch.save",
             next="copy the file again from where it was written",
         ) from error
+
+
+def needed(error: pickle.UnpicklingError) -> str:
+    """What a file asks for beside tensors. torch's own text goes on to advise opening it all the same: that is cut."""
+    found = re.search(r"GLOBAL ([\w.]+)|Unsupported (operand \d+)|(persistent id)", str(error))
+    return next(filter(None, found.groups()), "") if found else "a pickle that is none of torch.save's"
 
 
 def unzipped(path: Path) -> bytes:

@@ -171,6 +171,8 @@ def split(file: Path, named: Named) -> list[States]:
         raise refuse(file, "no tensor [tokens, hidden]", "at least one hidden state in each pass")
     if len({(*tap.shape, tap.dtype) for tap in taps}) > 1:
         raise refuse(file, f"taps {[describe(tap) for tap in taps][:6]}", "taps of one shape and dtype")
+    if taps[0].dim() != 2 or not taps[0].is_floating_point() or taps[0].shape[1] == 0:
+        raise refuse(file, f"taps {describe(taps[0])}", "taps [tokens, hidden] in a floating dtype")
     length = len(taps[0])
     tokens = named.tokens if named.tokens is not None else torch.full((length,), -1)
     positions = named.positions if named.positions is not None else torch.arange(length)
