@@ -1,0 +1,109 @@
+"""Notebooks 10 to 90: one investigation, each notebook from top to bottom against the lab, and all of it twice."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from helpers.box import connect
+from helpers.headless import run_notebook
+from helpers.ledger import Ledger, read_ledger
+from helpers.ledger.check import verify
+from helpers.paths import ROOT
+from helpers.serving import find_runs
+
+NAMES = sorted(path.name for path in (ROOT / "notebooks").glob("[1-9]*.ipynb"))
+REFUTED = ("tp-shard", "a2a-gather", "order", "token-shift", "form", "scaled")
+CONFIRMED = ("acceptance-is-bad", "ids", "fix")
+
+
+@pytest.fixture(scope="module")
+def folder(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where investigations go; kernels inherit it, and the lab of the session."""
+    root = tmp_path_factory.mktemp("case")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBOOK_INVESTIGATIONS", str(root))
+        yield root
+
+
+def run(name: str, folder: Path) -> nbformat.NotebookNode:
+    saved = folder / "executed" / name
+    run_notebook(ROOT / "notebooks" / name, saved)
+    return nbformat.read(saved, as_version=4)
+
+
+@pytest.fixture(scope="module")
+def case(folder: Path) -> Ledger:
+    """The whole investigation, in order."""
+    for name in NAMES:
+        run(name, folder)
+    return read_ledger("case")
+
+
+def shown(notebook: nbformat.NotebookNode) -> str:
+    """All text that the cells of a notebook show."""
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return "\n".join(out.get("text") or out.get("data", {}).get("text/plain", "") for out in outputs)
+
+
+def test_the_source_is_read_without_any_other_notebook(folder: Path) -> None:
+    """It starts nothing, so it is quick; the others run below."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBOOK_INVESTIGATIONS", str(folder / "alone"))
+        told = shown(run("20_source_and_patch.ipynb", folder / "alone"))
+        alone = read_ledger("case")
+    assert "byte for byte" in told
+    assert re.search(r"^2642 .*embed_tokens", told, re.M), "a golden line of the patched file"
+    assert "('clean', True)" in told, "the patch came out, byte for byte"
+    assert alone.state.standing(alone.get("a2a-gather").id) == "refuted"
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_the_case_is_solved(case: Ledger) -> None:
+    standing = {h.key: case.state.standing(h.id) for h in case.hypotheses}
+    assert {key: standing[key] for key in REFUTED} == dict.fromkeys(REFUTED, "refuted")
+    assert {key: standing[key] for key in CONFIRMED} == dict.fromkeys(CONFIRMED, "confirmed")
+    for hypothesis in case.hypotheses:
+        verdict = case.verdict_on(hypothesis)
+        assert verdict is not None
+        assert verdict.because, f"{hypothesis.key} was decided without evidence"
+    assert verify(case.folder).good
+
+
+@pytest.mark.full
+def test_nothing_is_left_running_and_the_source_is_as_it_was(case: Ledger, lab_home: Path) -> None:
+    with connect("lab") as box:
+        assert find_runs(box, alive=True) == []
+    source = lab_home / "home/sglang/python/sglang/srt/models/deepseek_v2.py"
+    assert "capture_embedding_for_eagle3" not in source.read_text()
+
+
+@pytest.mark.full
+def test_the_report_names_cause_and_fix_and_keeps_what_was_refuted(case: Ledger, lab_home: Path) -> None:
+    report = json.loads((case.folder / "report.json").read_text())
+    page = (case.folder / "report.html").read_text()
+    summary = " ".join(report["summary"])
+    assert "[1, 4, 8]" in summary
+    assert "boundary 0" in summary
+    assert sum(h["standing"] == "refuted" for h in report["hypotheses"]) >= len(REFUTED)
+    assert str(lab_home) not in page
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=.https?:", page)
+    assert (case.folder / "report.md").read_text().startswith("# ")
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_all_of_it_once_more(case: Ledger, folder: Path) -> None:
+    before = {h.key: case.state.standing(h.id) for h in case.hypotheses}
+    for name in NAMES:
+        run(name, folder)
+    again = read_ledger("case")
+    assert {h.key: again.state.standing(h.id) for h in again.hypotheses} == before
+    assert len(list((case.folder / "captures").iterdir())) == 2, "captures that are there are used again"
+    assert verify(again.folder).good
