@@ -16,7 +16,7 @@ from helpers.box.result import printable
 _COUNTED = re.compile(r"(?i)(?<![\w-])(tokens?)(?=[\"']?\s*[:=]\s*-?\d{1,6}(?:\.\d+)?(?![\w.-]))")
 # "api_key": "value" stays JSON; one with a space before the value is hidden whole.
 _QUOTED = re.compile(
-    r"(?i)(?<![a-z0-9_.-])([a-z0-9_.-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credential)s?[\"']?)(\s*[:=]\s*)([\"'])[^\"'\n]+\3"
+    r"(?i)(?<![a-z0-9_.-])([a-z0-9_.-]*(?:token|(?:secret|passw(?:or)?d|api[_-]?key|credential)s?)[\"']?)(\s*[:=]\s*)([\"'])[^\"'\n]+\3"
 )
 _APART = "\x00"
 # An unbroken run of so many characters is no name of anything; searching it for one takes time in its square.
@@ -26,7 +26,7 @@ _SECRET_KEY = re.compile(r"(?i)(token|secret|password|passwd|api_?key|credential
 _KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
 _LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@")  # of an address such as http://ann:***@proxy
 _ADDRESS = re.compile(r"\b[\w.+-]+@(?:\d{1,3}(?:\.\d{1,3}){3}|[\w-]+(?:\.[\w-]+)+)")
-_HOMES = re.compile(r"(?:/home/|/Users/)[^/\s\"']+|(?<![\w.~-])/root(?=[/\s\"':,)]|$)")
+_HOMES = re.compile(r"(?<![\w.~-])(?:(?:/home/|/Users/)[^/\s\"']+|/root(?=[/\s\"':,)]|$))")
 # An address in numbers, but the loopback and what is a version.
 _NUMBERS = re.compile(
     r"(?<![\w.=-])(?!127\.|0\.0\.0\.0)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.-])"

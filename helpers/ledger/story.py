@@ -45,10 +45,10 @@ def measured(row: Measurement, against: Measurement | None = None) -> str:
     return f"{text}. Greedy text equal to the baseline's: **{'yes' if row.greedy_equal else 'NO'}**."
 
 
-def findings(diagnosis: Mapping[str, Any]) -> str:
-    """A diagnosis as Markdown: verdict, findings, cause."""
+def findings(diagnosis: Mapping[str, Any], *, attributed: bool = False) -> str:
+    """A diagnosis as Markdown: verdict, findings, cause; ``attributed`` as in `cause`."""
     lines = [f"* `{f['code']}` ({f['severity']}): {f['summary']}" for f in diagnosis["findings"]]
-    return "\n".join([f"**Verdict: {diagnosis['verdict']}**", "", *lines, "", cause(diagnosis)])
+    return "\n".join([f"**Verdict: {diagnosis['verdict']}**", "", *lines, "", cause(diagnosis, attributed=attributed)])
 
 
 def profile_rows(rows: Sequence[Measurement]) -> list[dict[str, str]]:
@@ -99,8 +99,12 @@ def _boundary(number: int) -> str:
     return "the embedding output (boundary 0)" if number == 0 else f"boundary {number}"
 
 
-def cause(diagnosis: Mapping[str, Any]) -> str:
-    """What differs, slot by slot, and what is missing altogether; attributes no share of the loss to any slot."""
+def cause(diagnosis: Mapping[str, Any], *, attributed: bool = False) -> str:
+    """What differs, slot by slot, and what is missing altogether; attributes no share of the loss to any slot.
+
+    Args:
+        attributed: what each slot costs was measured beside it; else the text says that it was not.
+    """
     slots = diagnosis["slots"]
     known = [s for s in slots if None not in (s["trained"]["boundary"], s["served"]["boundary"])]
     wrong = [s for s in known if s["trained"]["boundary"] != s["served"]["boundary"]]
@@ -124,7 +128,7 @@ def cause(diagnosis: Mapping[str, Any]) -> str:
             text += (
                 f" {' and '.join(_boundary(b)[0].upper() + _boundary(b)[1:] for b in lost)} reaches no slot any more."
             )
-    if len(wrong) > 1:
+    if len(wrong) > 1 and not attributed:
         text += " How much of the loss each slot causes was not measured in this run."
     return text
 

@@ -49,6 +49,8 @@ def test_a_report_needs_nothing_from_outside(tmp_path: Path) -> None:
         ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
         ("ssh ann@10.1.2.3 ls", "ssh ***@*** ls"),
         ("/home/ann/models/x", "~/models/x"),
+        ("/data/lab/home/models/x", "/data/lab/home/models/x"),
+        ('MAX_NEW_TOKENS = "data/x.jsonl", 64', 'MAX_NEW_TOKENS = "data/x.jsonl", 64'),
         ("/srv/box/home/models", "~/models"),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----", "*** private key ***"),
         ("tokens: 1234, max_new_tokens=64", "tokens: 1234, max_new_tokens=64"),
