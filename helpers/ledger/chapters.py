@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COUNTED = ("measurement", "difference")
 SHOWN_ROWS = 30
+ROLES = ("Symptom", "Cause", "Effect of the fix")
 
 
 def summary(ledger: View) -> list[str]:
@@ -27,7 +28,7 @@ def summary(ledger: View) -> list[str]:
     confirmed = _with(ledger, "confirmed")
     for h, v in confirmed:
         lines.append(f"Confirmed, {h.id}: {sentence(h.claim)} {sentence(v.reason)} Evidence: {', '.join(v.because)}.")
-    if all(of_fix(h) for h, _ in confirmed):
+    if not any(role(h) == "Cause" for h, _ in confirmed):
         lines.append("No hypothesis about the cause is confirmed.")
     lines += [f"Fix: {sentence(text)}" for text in fixes(ledger)]
     lines += [f"{e.title}: {e.summary}{where(e)}" for e in state.evidence() if e.source in COUNTED][:6]
@@ -43,9 +44,8 @@ def summary(ledger: View) -> list[str]:
 def cause(ledger: View) -> Section:
     """Root cause, trigger and fix, each told apart."""
     text = []
-    for h, v in _with(ledger, "confirmed"):
-        word = "Effect of the fix" if of_fix(h) else "Cause"
-        text.append(f"{word}: {sentence(h.claim)} {sentence(v.reason)} ({v.id}, because of {', '.join(v.because)})")
+    for h, v in sorted(_with(ledger, "confirmed"), key=lambda pair: ROLES.index(role(pair[0]))):
+        text.append(f"{role(h)}: {sentence(h.claim)} {sentence(v.reason)} ({v.id}, because of {', '.join(v.because)})")
     if not any(line.startswith("Cause") for line in text):
         text = ["Cause: none is confirmed yet.", *text]
     told = [f"Trigger: {sentence(note.text)}" for note in ledger.state.notes("trigger")]
@@ -53,9 +53,10 @@ def cause(ledger: View) -> Section:
     return Section("Cause and trigger", [*text, *(f"Fix: {sentence(fix)}" for fix in fixes(ledger))])
 
 
-def of_fix(h: Hypothesis) -> bool:
-    """Whether a hypothesis is about the remedy: its key starts with ``fix``."""
-    return h.key == "fix" or h.key.startswith("fix-")
+def role(h: Hypothesis) -> str:
+    """What a hypothesis is about: keys ``symptom`` and ``symptom-*`` say what is seen, ``fix`` and ``fix-*`` what mends
+    it, all others what causes it."""
+    return {"symptom": "Symptom", "fix": "Effect of the fix"}.get(h.key.partition("-")[0], "Cause")
 
 
 def fixes(ledger: View) -> list[str]:

@@ -19,7 +19,7 @@ from helpers.serving import find_runs
 
 NAMES = sorted(path.name for path in (ROOT / "notebooks").glob("[1-9]*.ipynb"))
 REFUTED = ("tp-shard", "a2a-gather", "order", "token-shift", "form", "scaled")
-CONFIRMED = ("acceptance-is-bad", "ids", "fix")
+CONFIRMED = ("symptom", "ids", "fix")
 
 
 @pytest.fixture(scope="module")
