@@ -29,7 +29,7 @@ demo: $(STAMP)
 FAST := tests/unit tests/cases
 SLOW := tests/matrix tests/contract tests/lab tests/notebooks tests/browser
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not full" -q $(FAST)
+	$(BIN)/python -m pytest -m "not full" -q -n 2 $(FAST)
 	$(BIN)/python -m pytest -m "not full" -q $(SLOW)
 
 test-full: $(STAMP)
