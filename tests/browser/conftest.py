@@ -23,8 +23,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def jupyter(lab_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
-    """JupyterLab on an empty folder; its kernels have the lab of the session."""
-    with jupyter_lab(tmp_path_factory.mktemp("jupyter")) as lab:
+    """JupyterLab on an empty folder; its kernels have the lab of the session, and investigations of their own."""
+    found = {"WORKBOOK_INVESTIGATIONS": str(tmp_path_factory.mktemp("found"))}
+    with jupyter_lab(tmp_path_factory.mktemp("jupyter"), env=found) as lab:
         yield lab
 
 
