@@ -70,11 +70,11 @@ def disagreements(world: faults.World, dump: Dump, folder: Path, note: dict[str,
     return wrong
 
 
-FEW = 3
+FEW, MANY = 2, 8  # the whole's own matrix has 20 seeds; here both ways have to agree on every case
 
 
 @pytest.mark.parametrize("source", faults.SOURCES)
-@pytest.mark.parametrize("seed", [*range(FEW), *(pytest.param(n, marks=pytest.mark.full) for n in range(FEW, 20))])
+@pytest.mark.parametrize("seed", [*range(FEW), *(pytest.param(n, marks=pytest.mark.full) for n in range(FEW, MANY))])
 def test_sketches_decide_as_the_whole_does(tmp_path: Path, source: str, seed: int) -> None:
     world = faults.SOURCES[source](seed)
     dump = read_dump(world.dump(tmp_path / "dump"))
