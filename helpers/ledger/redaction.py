@@ -11,6 +11,7 @@ from typing import Any
 
 from helpers.box.masking import mask
 from helpers.box.result import printable
+from helpers.paths import investigations_dir, lab_dir
 
 # Token as a word of the trade: "cosine per token: 0.98", "token 12: 5". No secret is such a word with a short number.
 _COUNTED = re.compile(r"(?i)(?<![\w-])(tokens?)(?=[\"']?\s*[:=]\s*-?\d{1,6}(?:\.\d+)?(?![\w.-]))")
@@ -138,10 +139,12 @@ def _item(key: str, value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _own_home() -> tuple[str, ...]:
+    """This login's home, and those of what is kept for it: the lab's box, and the investigations."""
+    kept = (str(lab_dir() / "home"), str(investigations_dir()))
     try:
-        return (str(Path.home()),)
+        return (str(Path.home()), *kept)
     except RuntimeError:  # a uid without a passwd entry, as in some containers
-        return ()
+        return kept
 
 
 def _own_name() -> str:

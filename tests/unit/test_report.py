@@ -60,6 +60,13 @@ def test_redaction(text: str, clean: str) -> None:
     assert redact(text, homes=("/srv/box/home",)) == clean
 
 
+def test_the_labs_home_is_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBOOK_LAB_HOME", "/data/mine/lab")
+    monkeypatch.setenv("WORKBOOK_INVESTIGATIONS", "/data/mine/found")
+    said = "/data/mine/lab/home/sglang and /data/mine/found/case/captures, not /data/mine/laboratory"
+    assert redact(said) == "~/sglang and ~/case/captures, not /data/mine/laboratory"
+
+
 def test_redaction_keeps_json_json() -> None:
     tree = {
         "draft_token": 12345,
