@@ -91,6 +91,7 @@ def test_foreign_tokens_are_refused_and_the_server_lives(box: Box, server: Run, 
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.full
 def test_a_server_that_hangs_and_then_dies_in_mid_load(
     box: Box, server: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

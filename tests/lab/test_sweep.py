@@ -51,6 +51,7 @@ def living(box: Box) -> list[str]:
     return [run.id for run in find_runs(box) if processes_with(f"{processes.MARKER}={run.id}\0")]
 
 
+@pytest.mark.full
 def test_batch_sizes_share_a_start_and_a_failed_point_is_told(
     box: Box, profiles: dict[str, Profile], tmp_path: Path
 ) -> None:
