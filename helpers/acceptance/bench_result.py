@@ -14,6 +14,7 @@ from helpers.acceptance.load_settings import LoadSettings
 from helpers.acceptance.measurement import Measurement, measurement
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.versus import Versus, text_differences, versus
+from helpers.errors import RemoteFailed
 
 SCHEMA = "workbook.bench/1"
 Key = tuple[str, int, str, int]
@@ -60,6 +61,23 @@ class Bench:
     def partial(self) -> bool:
         """Whether answers are missing."""
         return self.answered < self.asked
+
+    def whole(self) -> Bench:
+        """Itself, where no answer is missing; for a notebook, which must not go on with half of one.
+
+        Raises:
+            RemoteFailed: with the cause, as it was met; the answers so far stay on disk.
+        """
+        if not self.partial:
+            return self
+        failure = self.failure or Failure(code="WB-LOAD-FAILED", message="the load was cut off")
+        raise RemoteFailed(
+            failure.code,
+            f"{self.answered} of {self.asked} requests were answered: {failure.message}",
+            expected=failure.expected or "an answer to every request",
+            next=failure.next or "the same call goes on where it stopped",
+            lines=list(failure.lines),
+        )
 
     def record(self) -> dict[str, Any]:
         """summary.json, and the object of ``workbook bench --json``."""

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 # Okabe and Ito, as in the figures; each stands beside its word.
 _COLOURS = {"confirmed": "#009E73", "refuted": "#D55E00", "inconclusive": "#8a6d00", "open": "#56616b"}
 SIGNS = {"supports": "+", "contradicts": "−", "neutral": "·"}
-_CELL = "style='text-align:left;vertical-align:top;padding:.3em .7em;border-bottom:1px solid #ccc'"
+_CELL = (
+    "style='text-align:left;vertical-align:top;padding:.3em .7em;border-bottom:1px solid #ccc;"
+    "overflow-wrap:anywhere;min-width:5em'"
+)
 
 
 def hypothesis_rows(ledger: View) -> list[dict[str, Any]]:

@@ -126,7 +126,8 @@ def cause(diagnosis: Mapping[str, Any], *, attributed: bool = False) -> str:
         lost = sorted({s["trained"]["boundary"] for s in known} - {s["served"]["boundary"] for s in known})
         if lost:
             text += (
-                f" {' and '.join(_boundary(b)[0].upper() + _boundary(b)[1:] for b in lost)} reaches no slot any more."
+                f" {' and '.join(_boundary(b)[0].upper() + _boundary(b)[1:] for b in lost)} "
+                f"reach{'es' if len(lost) == 1 else ''} no slot any more."
             )
     if len(wrong) > 1 and not attributed:
         text += " How much of the loss each slot causes was not measured in this run."

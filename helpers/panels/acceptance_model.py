@@ -214,6 +214,6 @@ def speed(row: Measurement, base: Measurement) -> str:
 
 def greedy(row: Measurement) -> str:
     if row.greedy_equal or row.first_difference is None:
-        return "as without speculation" if row.greedy_equal else "not as without speculation"
+        return {True: "as without speculation", False: "not as without speculation", None: "-"}[row.greedy_equal]
     request, token = row.first_difference
     return f"not as without speculation, from {request}, token {token}"

@@ -58,7 +58,7 @@ class TokenView:
         """Which tokens these are, in words."""
         if self.stride == 1:
             return f"all {len(self)} paired tokens"
-        return f"{len(self)} of {self.total} paired tokens, every {self.stride}th"
+        return f"{len(self)} of {self.total} paired tokens, one in {self.stride}"
 
     def place(self, side: Side, slot: int) -> int:
         """Where a slot stands among the features."""

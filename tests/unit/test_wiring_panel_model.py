@@ -60,7 +60,7 @@ def test_a_large_capture_stays_bounded_and_says_how(tmp_path: Path) -> None:
     whole, few = look_at_tokens(capture, dump), look_at_tokens(capture, dump, tokens=20)
     assert whole.rule == "all 202 paired tokens"
     assert len(few) <= 20
-    assert few.rule == f"{len(few)} of 202 paired tokens, every 11th"
+    assert few.rule == f"{len(few)} of 202 paired tokens, one in 11"
     assert few.served_rows.tolist() == whole.served_rows[::11].tolist()  # counted through the requests
 
 
