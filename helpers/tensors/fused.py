@@ -1,4 +1,4 @@
-"""The products behind `paired.compare_rows` by compiled code, for large stacks: each row is read once, in its own dtype.
+"""The products behind `paired.compare_rows` by compiled code, for large stacks: rows are read in their own dtype.
 
 bfloat16 and float32 are read as they lie. Other types (float16, float8, float64), sides of two types and rows whose
 features do not lie side by side are converted to float32 by torch, a block at a time.
@@ -7,7 +7,7 @@ features do not lie side by side are converted to float32 by torch, a block at a
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from helpers.tensors.streaming import sound_sums
 BUDGET = 64 << 20  # bytes of rows that all threads may have copied at a time, where rows have to be copied
 PIECE = 1024  # tokens whose inner products are gathered before anything is made of them
 FEW = 8  # tokens are read together at least, whatever that takes
+SHORT = 1e-2  # of squared lengths: under a tenth of its parts, a row's products are taken from the row itself
 CACHE = 1 << 18  # bytes of widened rows of one tile, so that a wide ladder's stay in the second-level cache
 
 
@@ -41,6 +42,7 @@ class Block:
 
 
 NO_WORDS = np.zeros(0, np.int64)
+NO_MARKS = [np.zeros((0, 0), np.int64) for _ in "ab"]
 
 
 def block_of(x: Tensor, kind: torch.dtype) -> Block:
@@ -58,11 +60,33 @@ def block_of(x: Tensor, kind: torch.dtype) -> Block:
     return Block(bits.view(np.uint16 if x.dtype.itemsize == 2 else np.uint32), step, slot, words)
 
 
-def blocks(run: Run, one: slice, two: slice) -> tuple[Block, Block, Tensor, Tensor]:
-    """Rows of a and of b, and what was read for them."""
-    x, y = run.a.rows.read(one), run.b.rows.read(two)
+@dataclass(frozen=True)
+class Pair:
+    """Both sides' blocks of tokens ``start`` to ``stop``; b's reach over the rows around as far as there is text."""
+
+    start: int
+    stop: int
+    first: int  # of b's rows
+    one: Block
+    two: Block
+    x: Tensor  # as they were read: [n, K, H]
+    y: Tensor
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def own(self) -> Tensor:
+        """b's rows [n, L, H] of the tokens themselves."""
+        return self.y[self.start - self.first : self.stop - self.first]
+
+
+def pair_of(run: Run, start: int, stop: int, edge: int) -> Pair:
+    first, last = max(0, start - edge), min(run.tokens, stop + edge)
+    x, y = run.a.rows.read(slice(start, stop)), run.b.rows.read(slice(first, last))
     kind = x.dtype if x.dtype == y.dtype == torch.bfloat16 else torch.float32
-    return block_of(x, kind), block_of(y, kind), x, y
+    return Pair(start, stop, first, block_of(x, kind), block_of(y, kind), x, y)
 
 
 def step_of(run: Run) -> int:
@@ -72,17 +96,21 @@ def step_of(run: Run) -> int:
 
 def sums(run: Run, part: slice) -> tuple[list[Tensor], int]:
     """As `streaming.sums`."""
-    total, counted, step = torch.zeros(run.k + run.l, run.hidden, dtype=torch.float64), 0, step_of(run)
+    total, counted, step = doubles(run.k + run.l, run.hidden), 0, step_of(run)
     for start in range(part.start, part.stop, step):
         place = slice(start, min(start + step, part.stop))
-        one, two, _, _ = blocks(run, place, place)
-        keep, here = run.keep[place], torch.zeros(run.k + run.l, run.hidden)
-        for side, out in zip((one, two), here.split([run.k, run.l]), strict=True):  # type: ignore[no-untyped-call]
+        pair, keep = pair_of(run, place.start, place.stop, 0), run.keep[place]
+        added = torch.zeros(run.k + run.l, run.hidden)
+        for side, out in ((pair.one, added[: run.k]), (pair.two, added[run.k :])):
             kernels.add_up(side.bits, side.step, side.slot, side.shift, keep.numpy(), out.numpy())
-        added, count = (here, int(keep.sum())) if torch.isfinite(here.sum()) else sound_sums(run, place)
-        total += added
-        counted += count
-    return list(total.split([run.k, run.l])), counted  # type: ignore[no-untyped-call]
+        if torch.isfinite(added.sum()):
+            total += added
+            counted += int(keep.sum())
+        else:  # a row is broken somewhere: find the others one by one
+            some, count = sound_sums(run, place)
+            total += some
+            counted += count
+    return [total[: run.k], total[run.k :]], counted
 
 
 def stretch(run: Run, part: slice) -> Total:
@@ -96,65 +124,114 @@ def stretch(run: Run, part: slice) -> Total:
     return total
 
 
+@dataclass(frozen=True)
+class Products:
+    """What the kernel gives of n tokens: squared lengths, and inner products. Zeros at first."""
+
+    square_a: Tensor  # [n, K]
+    square_b: Tensor  # [n + 2 edge, L]
+    middle_a: Tensor  # the same without the means
+    middle_b: Tensor
+    along_a: Tensor  # [n, K, L]: of a's rows without the means with b's means
+    along_b: Tensor  # [n + 2 edge, L, K]
+    dots: Tensor  # [n, K, wanted * L]: without the means, where there are any
+
+    @staticmethod
+    def zeros(run: Run, count: int, wanted: int) -> Products:
+        around = count + 2 * run.edge
+        shapes = [(count, run.k), (around, run.l)] * 2 + [(count, run.k, run.l), (around, run.l, run.k)]
+        return Products(*(doubles(*s) for s in [*shapes, (count, run.k, wanted * run.l)]))
+
+    def arrays(self) -> list[Any]:
+        return [getattr(self, part.name).numpy() for part in fields(self)]
+
+
 class Fused(Piece):
-    """A piece whose inner products are taken by compiled code. Lengths and products are float64 here."""
+    """A piece whose inner products are taken by compiled code, in float64 from here on.
+
+    Where means are taken off, the products of the rows as they are follow from the others and from products with the
+    means. A row that all but cancels its mean would lose its digits that way: its tokens are looked at once more.
+    """
 
     def __init__(self, run: Run, start: int, stop: int) -> None:
         super().__init__(run, start, stop)
-        count, around, self.wanted = stop - start, stop - start + 2 * run.edge, sorted({0, *run.shifts})
-        self.means = (run.a.mean, run.b.mean) if run.a.mean is not None and run.b.mean is not None else None
-        wide = len(self.wanted) * run.l
-        self.raw = doubles(count, run.k), doubles(around, run.l), doubles(count, run.k, wide)
-        some = 0 if self.means is None else 1
-        self.middle = doubles(count, run.k), doubles(around, run.l), doubles(count * some, run.k, wide)
+        self.means = None if run.a.mean is None or run.b.mean is None else (run.a.mean, run.b.mean)
+        self.wanted = sorted({0, *run.shifts})
+        count, around, wide = stop - start, stop - start + 2 * run.edge, len(self.wanted) * run.l
+        self.norms_a, self.norms_b = doubles(count, run.k), doubles(around, run.l)
+        self.middle_a, self.middle_b = doubles(count, run.k), doubles(around, run.l)
+        self.raw, self.middle = doubles(count, run.k, wide), doubles(count, run.k, wide)
 
     def read(self, start: int, stop: int) -> None:
         """Take the products of some tokens of the piece."""
-        run, edge = self.run, self.run.edge
-        first, last = max(0, start - edge), min(run.tokens, stop + edge)
-        one, two, x, y = blocks(run, slice(start, stop), slice(first, last))
-        count, at = stop - start, start - self.start
-        weights, marks = self.hashed(one, two, x, y[start - first : stop - first], start, stop)
-        squares = [doubles(n, k) for _ in "rm" for n, k in ((count, run.k), (count + 2 * edge, run.l))]
-        there = slice(at, at + count)
+        pair, edge, at = pair_of(self.run, start, stop, self.run.edge), self.run.edge, start - self.start
+        found = self.products(pair, self.means, *self.hashing(pair))
+        here, around = slice(at, at + pair.count), slice(at, at + pair.count + 2 * edge)
+        self.norms_a[here], self.norms_b[around] = found.square_a.sqrt(), found.square_b.sqrt()
+        self.raw[here] = found.dots
+        if self.means is not None:
+            self.middle_a[here], self.middle_b[around] = found.middle_a.sqrt(), found.middle_b.sqrt()
+            self.middle[here] = found.dots
+            self.raw[here] += self.with_means(found, *self.means)
+            lost = self.lost(found, pair, *self.means)
+            if lost.any():
+                self.raw[here][lost] = self.products(pair, None, NO_WORDS, NO_MARKS).dots[lost]
+
+    def products(self, pair: Pair, means: tuple[Tensor, Tensor] | None, weights: Any, marks: list[Any]) -> Products:
+        """What the kernel gives of the tokens of a pair of blocks."""
+        run, one, two = self.run, pair.one, pair.two
+        none = torch.zeros(0, run.hidden)
+        found = Products.zeros(run, pair.count, len(self.wanted))
         kernels.products(
-            *(one.bits, one.step, one.slot, two.bits, two.step, two.slot, first - (start - edge), last - first),
-            *(one.shift, run.hidden, tile_of(run), np.array(self.wanted) + edge, *self.mean_rows()),
-            *(one.words, two.words, weights, *(part.numpy() for part in squares)),
-            *(self.raw[2][there].numpy(), self.middle[2][there].numpy(), *marks),
+            *(one.bits, one.step, one.slot, two.bits, two.step, two.slot),
+            *(pair.first - (pair.start - run.edge), len(pair.y), one.shift, run.hidden, tile_of(run)),
+            *(np.array(self.wanted) + run.edge, *(mean.numpy() for mean in means or (none, none))),
+            *(one.words, two.words, weights, *found.arrays(), *marks),
         )
-        for known, (mine, theirs) in zip((self.raw, self.middle), (squares[:2], squares[2:]), strict=True):
-            known[0][there] = mine.sqrt()
-            known[1][at : at + count + 2 * edge] = theirs.sqrt()
-        self.norms_a, self.norms_b = self.raw[:2]
+        return found
 
-    def hashed(self, one: Block, two: Block, x: Tensor, y: Tensor, start: int, stop: int) -> tuple[Any, list[Any]]:
-        """Weights and places for hashes that the kernel takes; torch takes those of rows that are no whole words."""
+    def with_means(self, found: Products, mean_a: Tensor, mean_b: Tensor) -> Tensor:
+        """What products of rows have over those of rows without their means [n, K, wanted * L]."""
+        count, ours = len(found.dots), found.along_a + mean_a.double() @ mean_b.double().T
+        theirs = found.along_b.transpose(1, 2)  # [n + 2 edge, K, L]
+        first = [self.run.edge + shift for shift in self.wanted]
+        return torch.cat([ours + theirs[at : at + count] for at in first], dim=2)
+
+    def lost(self, found: Products, pair: Pair, mean_a: Tensor, mean_b: Tensor) -> Tensor:
+        """Which tokens [n] have a row, or one around them, that is far shorter than its mean and what is beside it."""
+        edge, count = self.run.edge, pair.count
+        short = [
+            (square < SHORT * (middle + mean.double().square().sum(dim=1))).any(dim=1)
+            for square, middle, mean in (
+                (found.square_a, found.middle_a, mean_a),
+                (found.square_b, found.middle_b, mean_b),
+            )
+        ]
+        place = torch.arange(pair.start - edge, pair.stop + edge)
+        short[1] &= (place >= 0) & (place < self.run.tokens)
+        return torch.stack([short[0], *(short[1][edge + s : edge + s + count] for s in self.wanted)]).any(dim=0)
+
+    def hashing(self, pair: Pair) -> tuple[Any, list[Any]]:
+        """Weights and places of hashes that the kernel takes; torch takes those of rows that are no whole words."""
         sides = (self.run.a, self.run.b)
-        none = [np.zeros((0, 0), np.int64) for _ in sides]
         if sides[0].hashes is None or sides[1].hashes is None:
-            return NO_WORDS, none
-        same = x.dtype.itemsize == y.dtype.itemsize == one.bits.dtype.itemsize == two.bits.dtype.itemsize
-        if same and len(one.words) and len(two.words):
-            places = [side.hashes[start:stop].numpy() for side in sides if side.hashes is not None]
-            return weights_of(self.run.hidden * x.dtype.itemsize // 8).numpy(), places
-        sides[0].hashes[start:stop], sides[1].hashes[start:stop] = hashes(x), hashes(y)
-        return NO_WORDS, none
-
-    def mean_rows(self) -> tuple[Any, Any]:
-        if self.means is None:
-            none = np.zeros((0, self.run.hidden), np.float32)
-            return none, none
-        return self.means[0].numpy(), self.means[1].numpy()
+            return NO_WORDS, NO_MARKS
+        size = pair.one.bits.dtype.itemsize
+        as_stored = pair.x.dtype.itemsize == pair.y.dtype.itemsize == size
+        if as_stored and len(pair.one.words) and len(pair.two.words):
+            places = [side.hashes[pair.start : pair.stop].numpy() for side in sides if side.hashes is not None]
+            return weights_of(self.run.hidden * size // 8).numpy(), places
+        for side, x in zip(sides, (pair.x, pair.own), strict=True):
+            if side.hashes is not None:
+                side.hashes[pair.start : pair.stop] = hashes(x)
+        return NO_WORDS, NO_MARKS
 
     def cosines(self, shift: int) -> tuple[Tensor, Tensor | None]:
         """Cosines [n, K, L] of a's features with b's, so many rows on; and centred ones."""
-        return self.over(self.raw, shift), None if self.means is None else self.over(self.middle, shift)
-
-    def over(self, known: tuple[Tensor, Tensor, Tensor], shift: int) -> Tensor:
-        mine, theirs, dots = known
-        at, there = self.wanted.index(shift) * self.run.l, self.run.edge + shift
-        return over(dots[:, :, at : at + self.run.l], mine, theirs[there : there + len(mine)])
+        at, first = self.wanted.index(shift) * self.run.l, self.run.edge + shift
+        part, there = slice(at, at + self.run.l), slice(first, first + self.stop - self.start)
+        raw = over(self.raw[:, :, part], self.norms_a, self.norms_b[there])
+        return raw, None if self.means is None else over(self.middle[:, :, part], self.middle_a, self.middle_b[there])
 
 
 def doubles(*shape: int) -> Tensor:

@@ -57,14 +57,16 @@ def load(x: Array, at: Any, count: int, shift: Any, out: Array, row: int) -> Any
 
 
 @inner
-def centre(x: Array, row: int, count: int, mean: Array, slot: int, at: Any, out: Array) -> Any:
-    """A row without its mean, into the same row of ``out``; gives the sum of its squares."""
-    squares = np.float32(0)
+def centre(x: Array, at: Any, count: int, shift: Any, mean: Array, slot: int, h: Any, out: Array, row: int) -> Any:
+    """As `load`, without the row's mean; gives the sums of squares with it and without it."""
+    squares, middle = np.float32(0), np.float32(0)
     for i in range(np.uint64(count)):
-        v = x[row, i] - mean[slot, at + i]
-        out[row, i] = v
+        v = value(x, at + i, shift)
         squares += v * v
-    return squares
+        v -= mean[slot, h + i]
+        out[row, i] = v
+        middle += v * v
+    return squares, middle
 
 
 @inner
@@ -93,15 +95,22 @@ def hash_of(words: Array, at: Any, weights: Array) -> Any:
 
 
 @inner
-def dots(x: Array, slots: int, y: Array, rows: Array, count: int, out: Array, t: int) -> None:
-    """Add inner products of ``slots`` rows of x with named rows of y to ``out[t]``, three by three where they go."""
+def dots(x: Array, at: int, slots: int, y: Array, rows: Array, left: Any, count: int, out: Array, t: int) -> None:
+    """Add products of ``slots`` rows of x, from row ``at``, with ``rows`` of y, from column ``left``, to ``out[t]``."""
     slots3, rows3 = slots // 3 * 3, len(rows) // 3 * 3
     for j in range(0, rows3, 3):
         u, v, w = rows[j], rows[j + 1], rows[j + 2]
         for r in range(0, slots3, 3):
             au = av = aw = bu = bv = bw = cu = cv = cw = np.float32(0)
-            for i in range(count):
-                a, b, c, f, g, h = x[r, i], x[r + 1, i], x[r + 2, i], y[u, i], y[v, i], y[w, i]
+            for i in range(np.uint64(count)):
+                a, b, c, f, g, h = (
+                    x[at + r, i],
+                    x[at + r + 1, i],
+                    x[at + r + 2, i],
+                    y[u, left + i],
+                    y[v, left + i],
+                    y[w, left + i],
+                )
                 au += a * f
                 av += a * g
                 aw += a * h
@@ -122,11 +131,11 @@ def dots(x: Array, slots: int, y: Array, rows: Array, count: int, out: Array, t:
             out[t, r + 2, j + 2] += cw
         for r in range(slots3, slots):
             au = av = aw = np.float32(0)
-            for i in range(count):
-                a = x[r, i]
-                au += a * y[u, i]
-                av += a * y[v, i]
-                aw += a * y[w, i]
+            for i in range(np.uint64(count)):
+                a = x[at + r, i]
+                au += a * y[u, left + i]
+                av += a * y[v, left + i]
+                aw += a * y[w, left + i]
             out[t, r, j] += au
             out[t, r, j + 1] += av
             out[t, r, j + 2] += aw
@@ -134,8 +143,8 @@ def dots(x: Array, slots: int, y: Array, rows: Array, count: int, out: Array, t:
         u = rows[j]
         for r in range(slots):
             au = np.float32(0)
-            for i in range(count):
-                au += x[r, i] * y[u, i]
+            for i in range(np.uint64(count)):
+                au += x[at + r, i] * y[u, left + i]
             out[t, r, j] += au
 
 
@@ -162,12 +171,13 @@ def products(
     square_b: Array,
     middle_a: Array,
     middle_b: Array,
-    raw: Array,
-    middle: Array,
+    along_a: Array,
+    along_b: Array,
+    out: Array,
     hash_a: Array,
     hash_b: Array,
 ) -> Any:
-    """Squared lengths, inner products and hashes of n tokens.
+    """Squared lengths, inner products and hashes of n tokens: of the rows as they are, or without their means.
 
     Args:
         a: bits of n tokens' rows, ``a_step`` numbers from one token to the next, ``a_slot`` from slot to slot.
@@ -176,11 +186,14 @@ def products(
         hidden: H, the width of a row.
         tile: so many features are worked on at once.
         wanted: int64, rows of the window that a row is held against: 0 to 2 edge.
-        mean_a: float32 [K, H], or [0, H] where nothing is to be centred; ``mean_b`` likewise.
+        mean_a: float32 [K, H], or [0, H] where nothing is to be taken off; ``mean_b`` likewise.
         words_a: the same memory as ``a`` in int64, ``words_b`` that of ``b``; with ``weights`` empty nothing is hashed.
-        square_a: out, float64 [n, K]; ``square_b`` [n + 2 edge, L], the rows around included; zeros at first, as are
-            all that are added up: ``middle_a``, ``middle_b`` of the centred ones, ``raw``, ``middle``
-            [n, K, len(wanted) * L].
+        square_a: out, float64 [n, K], squared lengths of the rows as they are; ``square_b`` [n + 2 edge, L], the rows
+            around included. All that is float64 is added up, and zero at first.
+        middle_a: out, float64, squared lengths without the means; ``middle_b`` likewise.
+        along_a: out, float64 [n, K, L], products of a's rows without the means with b's means; ``along_b``
+            [n + 2 edge, L, K].
+        out: float64 [n, K, len(wanted) * L], products of rows with rows: without the means, where there are any.
         hash_a: out, int64 [n, K]; ``hash_b`` [n, L].
     """
     tokens, slots, others = square_a.shape[0], square_a.shape[1], square_b.shape[1]
@@ -189,17 +202,17 @@ def products(
     word = hidden // len(weights) if hashed else 1  # numbers in one
     near = 1 if window == 1 else NEAR
     x, y = np.empty((slots, tile), np.float32), np.empty((window * others, tile), np.float32)
-    u, v = np.empty((slots, tile), np.float32), np.empty((window * others, tile), np.float32)
-    rows = np.empty(len(wanted) * others, np.int64)
-    seen = np.uint64(0)
+    rows, all_a, all_b = np.empty(len(wanted) * others, np.int64), np.arange(slots), np.arange(others)
+    seen, zero = np.uint64(0), np.uint64(0)
     for start in range(0, tokens, near):
         stop = min(start + near, tokens)
         for t in range(start, stop):
             for k in range(slots):
+                at = t * a_step + k * a_slot
                 if hashed:
-                    hash_a[t, k] = hash_of(words_a, np.uint64((t * a_step + k * a_slot) // word), weights)
+                    hash_a[t, k] = hash_of(words_a, np.uint64(at // word), weights)
                 elif window > 1:
-                    seen += touch(a, np.uint64(t * a_step + k * a_slot), hidden)
+                    seen += touch(a, np.uint64(at), hidden)
             for k in range(others):
                 at = (t + edge - lead) * b_step + k * b_slot
                 if hashed:
@@ -207,37 +220,44 @@ def products(
                 elif window > 1:
                     seen += touch(b, np.uint64(at), hidden)
         for h in range(0, hidden, tile):
-            count = min(tile, hidden - h)
+            column, count = np.uint64(h), min(tile, hidden - h)
             for w in range(start, stop + window - 1):
                 fresh = start == 0 or w - start >= window - 1  # not yet seen with the tokens before
+                ring = w % window * others
                 for k in range(others):
-                    r = w % window * others + k
-                    if lead <= w < lead + given:
-                        square = load(b, np.uint64((w - lead) * b_step + k * b_slot + h), count, shift, y, r)
+                    at = (w - lead) * b_step + k * b_slot + h
+                    if w < lead or w >= lead + given:
+                        clear(y, ring + k)
+                    elif centred:
+                        square, middle = centre(b, np.uint64(at), count, shift, mean_b, k, column, y, ring + k)
                         if fresh:
                             square_b[w, k] += square
-                        if centred:
-                            square = centre(y, r, count, mean_b, k, np.uint64(h), v)
-                            if fresh:
-                                middle_b[w, k] += square
+                            middle_b[w, k] += middle
                     else:
-                        clear(y, r)
-                        clear(v, r)
+                        square = load(b, np.uint64(at), count, shift, y, ring + k)
+                        if fresh:
+                            square_b[w, k] += square
+                if centred and fresh:
+                    dots(y, ring, others, mean_a, all_a, column, count, along_b, w)
                 t = w - window + 1
                 if t < start:
                     continue
                 for k in range(slots):
-                    square_a[t, k] += load(a, np.uint64(t * a_step + k * a_slot + h), count, shift, x, k)
+                    at = t * a_step + k * a_slot + h
                     if centred:
-                        middle_a[t, k] += centre(x, k, count, mean_a, k, np.uint64(h), u)
+                        square, middle = centre(a, np.uint64(at), count, shift, mean_a, k, column, x, k)
+                        square_a[t, k] += square
+                        middle_a[t, k] += middle
+                    else:
+                        square_a[t, k] += load(a, np.uint64(at), count, shift, x, k)
+                if centred:
+                    dots(x, 0, slots, mean_b, all_b, column, count, along_a, t)
                 r = 0
                 for i in range(len(wanted)):
                     for k in range(others):
                         rows[r] = (t + wanted[i]) % window * others + k
                         r += 1
-                dots(x, slots, y, rows, count, raw, t)
-                if centred:
-                    dots(u, slots, v, rows, count, middle, t)
+                dots(x, 0, slots, y, rows, zero, count, out, t)
     return seen  # so that what was only touched is not left out
 
 

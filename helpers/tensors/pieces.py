@@ -54,9 +54,7 @@ class Side:
 class Run:
     """One comparison: its two sides, which tokens count, and where its results go."""
 
-    def __init__(
-        self, a: Rows, b: Rows, shifts: tuple[int, ...], counts: bool, keep: Tensor, threads: int = 1
-    ) -> None:
+    def __init__(self, a: Rows, b: Rows, shifts: tuple[int, ...], counts: bool, keep: Tensor, threads: int = 1) -> None:
         self.shifts, self.keep, self.threads = shifts, keep, threads
         self.edge = max(abs(s) for s in shifts)
         tokens, _, self.hidden = a.shape
