@@ -249,8 +249,8 @@ def ready(run: Run) -> None:
 
     A cache that cannot be written is done without: the code is there for this process.
     """
-    tiny = Run(*(side.rows for side in (run.a, run.b)), (0,), False, run.keep)
-    with slow("comparison", "compiling, once on a machine"):
+    tiny = Run(run.a.rows, run.b.rows, (0,), False, run.keep)
+    with slow("comparison", "compiling"):
         for take in (sums, stretch):
             with suppress(OSError):
                 take(tiny, slice(0, 1))

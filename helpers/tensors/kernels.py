@@ -22,12 +22,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 Array = Any  # a numpy array; numba compiles for its dtype, and annotations are not looked at
 # Sums may be taken in any order, which vectors need; NaN and infinity stay what they are.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "nsz", "contract"}}
+INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 NEAR = 8  # tokens that are worked on together: both sides' rows stay in the second-level cache from tile to tile
 
 
 def inner(function: F) -> F:
     """Compiled as a part of those that call it."""
-    return cast(F, njit(**OPTIONS)(inspect.unwrap(function)))
+    return cast(F, njit(**INNER)(inspect.unwrap(function)))
 
 
 def entry(function: F) -> F:
@@ -202,7 +203,10 @@ def products(
     word = hidden // len(weights) if hashed else 1  # numbers in one
     near = 1 if window == 1 else NEAR
     x, y = np.empty((slots, tile), np.float32), np.empty((window * others, tile), np.float32)
-    rows, all_a, all_b = np.empty(len(wanted) * others, np.int64), np.arange(slots), np.arange(others)
+    rows, whole = np.empty(len(wanted) * others, np.int64), np.empty(max(slots, others), np.int64)
+    for k in range(len(whole)):
+        whole[k] = k
+    all_a, all_b = whole[:slots], whole[:others]
     seen, zero = np.uint64(0), np.uint64(0)
     for start in range(0, tokens, near):
         stop = min(start + near, tokens)
