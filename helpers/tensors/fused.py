@@ -20,7 +20,7 @@ from helpers.tensors.health import weights_of
 from helpers.tensors.pieces import Piece, Run, Total, hashes, over
 from helpers.tensors.streaming import sound_sums
 
-BUDGET = 64 << 20  # bytes of rows that all threads may have copied at a time, where rows have to be copied
+BUDGET = 128 << 20  # bytes of rows that all threads may have copied at a time, where rows have to be copied
 PIECE = 1024  # tokens whose inner products are gathered before anything is made of them
 FEW = 8  # tokens are read together at least, whatever that takes
 SHORT = 1e-2  # of squared lengths: under a tenth of its parts, a row's products are taken from the row itself
@@ -115,11 +115,10 @@ def sums(run: Run, part: slice) -> tuple[list[Tensor], int]:
 
 def stretch(run: Run, part: slice) -> Total:
     """As `streaming.stretch`."""
-    total, step = run.total(), step_of(run)
+    total = run.total()
     for start in range(part.start, part.stop, PIECE):
         piece = Fused(run, start, min(start + PIECE, part.stop))
-        for at in range(piece.start, piece.stop, step):
-            piece.read(at, min(at + step, piece.stop))
+        piece.read()
         piece.add(total)
     return total
 
@@ -140,10 +139,13 @@ class Products:
     def zeros(run: Run, count: int, wanted: int) -> Products:
         around = count + 2 * run.edge
         shapes = [(count, run.k), (around, run.l)] * 2 + [(count, run.k, run.l), (around, run.l, run.k)]
-        return Products(*(doubles(*s) for s in [*shapes, (count, run.k, wanted * run.l)]))
+        return Products(*(doubles(*shape) for shape in [*shapes, (count, run.k, wanted * run.l)]))
 
-    def arrays(self) -> list[Any]:
-        return [getattr(self, part.name).numpy() for part in fields(self)]
+    def arrays(self, at: int, count: int, edge: int) -> list[Any]:
+        """Those of some of the tokens, as the kernel takes them."""
+        around = at + count + 2 * edge
+        ends = {part.name: around if part.name.endswith("_b") else at + count for part in fields(self)}
+        return [getattr(self, name)[at:end].numpy() for name, end in ends.items()]
 
 
 class Fused(Piece):
@@ -157,59 +159,60 @@ class Fused(Piece):
         super().__init__(run, start, stop)
         self.means = None if run.a.mean is None or run.b.mean is None else (run.a.mean, run.b.mean)
         self.wanted = sorted({0, *run.shifts})
-        count, around, wide = stop - start, stop - start + 2 * run.edge, len(self.wanted) * run.l
-        self.norms_a, self.norms_b = doubles(count, run.k), doubles(around, run.l)
-        self.middle_a, self.middle_b = doubles(count, run.k), doubles(around, run.l)
-        self.raw, self.middle = doubles(count, run.k, wide), doubles(count, run.k, wide)
+        self.found = Products.zeros(run, stop - start, len(self.wanted))
 
-    def read(self, start: int, stop: int) -> None:
-        """Take the products of some tokens of the piece."""
-        pair, edge, at = pair_of(self.run, start, stop, self.run.edge), self.run.edge, start - self.start
-        found = self.products(pair, self.means, *self.hashing(pair))
-        here, around = slice(at, at + pair.count), slice(at, at + pair.count + 2 * edge)
-        self.norms_a[here], self.norms_b[around] = found.square_a.sqrt(), found.square_b.sqrt()
-        self.raw[here] = found.dots
+    def read(self) -> None:
+        """Take the products of all tokens of the piece."""
+        step, found = step_of(self.run), self.found
+        for at in range(self.start, self.stop, step):
+            self.take(pair_of(self.run, at, min(at + step, self.stop), self.run.edge), found, self.means)
+        self.norms_a, self.norms_b = found.square_a.sqrt(), found.square_b.sqrt()
+        self.lengths_a, self.lengths_b = found.middle_a.sqrt(), found.middle_b.sqrt()
+        self.raw = found.dots
         if self.means is not None:
-            self.middle_a[here], self.middle_b[around] = found.middle_a.sqrt(), found.middle_b.sqrt()
-            self.middle[here] = found.dots
-            self.raw[here] += self.with_means(found, *self.means)
-            lost = self.lost(found, pair, *self.means)
-            if lost.any():
-                self.raw[here][lost] = self.products(pair, None, NO_WORDS, NO_MARKS).dots[lost]
+            self.raw = found.dots + self.with_means(*self.means)
+            self.look_again(self.lost(*self.means).nonzero().flatten(), step)
 
-    def products(self, pair: Pair, means: tuple[Tensor, Tensor] | None, weights: Any, marks: list[Any]) -> Products:
-        """What the kernel gives of the tokens of a pair of blocks."""
+    def look_again(self, places: Tensor, step: int) -> None:
+        """Take the products of some tokens [M] of the piece from their rows as they are."""
+        while len(places):
+            first = int(places[0])
+            now, places = places[places < first + step], places[places >= first + step]
+            start, stop = self.start + first, self.start + int(now[-1]) + 1
+            found = Products.zeros(self.run, stop - start, len(self.wanted))
+            self.take(pair_of(self.run, start, stop, self.run.edge), found, None, hashed=False)
+            self.raw[now] = found.dots[now - first]
+
+    def take(self, pair: Pair, out: Products, means: tuple[Tensor, Tensor] | None, *, hashed: bool = True) -> None:
+        """Have the kernel add what it finds of a pair of blocks; ``out`` is of the piece, or of the blocks alone."""
         run, one, two = self.run, pair.one, pair.two
+        at = pair.start - self.start if out is self.found else 0
         none = torch.zeros(0, run.hidden)
-        found = Products.zeros(run, pair.count, len(self.wanted))
+        weights, marks = self.hashing(pair) if hashed else (NO_WORDS, NO_MARKS)
         kernels.products(
             *(one.bits, one.step, one.slot, two.bits, two.step, two.slot),
             *(pair.first - (pair.start - run.edge), len(pair.y), one.shift, run.hidden, tile_of(run)),
-            *(np.array(self.wanted) + run.edge, *(mean.numpy() for mean in means or (none, none))),
-            *(one.words, two.words, weights, *found.arrays(), *marks),
+            *(np.array(self.wanted) + run.edge, at == 0, *(mean.numpy() for mean in means or (none, none))),
+            *(one.words, two.words, weights, *out.arrays(at, pair.count, run.edge), *marks),
         )
-        return found
 
-    def with_means(self, found: Products, mean_a: Tensor, mean_b: Tensor) -> Tensor:
+    def with_means(self, mean_a: Tensor, mean_b: Tensor) -> Tensor:
         """What products of rows have over those of rows without their means [n, K, wanted * L]."""
-        count, ours = len(found.dots), found.along_a + mean_a.double() @ mean_b.double().T
-        theirs = found.along_b.transpose(1, 2)  # [n + 2 edge, K, L]
+        count, ours = self.stop - self.start, self.found.along_a + mean_a.double() @ mean_b.double().T
+        theirs = self.found.along_b.transpose(1, 2)  # [n + 2 edge, K, L]
         first = [self.run.edge + shift for shift in self.wanted]
         return torch.cat([ours + theirs[at : at + count] for at in first], dim=2)
 
-    def lost(self, found: Products, pair: Pair, mean_a: Tensor, mean_b: Tensor) -> Tensor:
+    def lost(self, mean_a: Tensor, mean_b: Tensor) -> Tensor:
         """Which tokens [n] have a row, or one around them, that is far shorter than its mean and what is beside it."""
-        edge, count = self.run.edge, pair.count
-        short = [
-            (square < SHORT * (middle + mean.double().square().sum(dim=1))).any(dim=1)
-            for square, middle, mean in (
-                (found.square_a, found.middle_a, mean_a),
-                (found.square_b, found.middle_b, mean_b),
-            )
-        ]
-        place = torch.arange(pair.start - edge, pair.stop + edge)
-        short[1] &= (place >= 0) & (place < self.run.tokens)
-        return torch.stack([short[0], *(short[1][edge + s : edge + s + count] for s in self.wanted)]).any(dim=0)
+        found, edge, count = self.found, self.run.edge, self.stop - self.start
+        sides = ((found.square_a, found.middle_a, mean_a), (found.square_b, found.middle_b, mean_b))
+        ours, theirs = (
+            (square < SHORT * (middle + mean.double().square().sum(dim=1))).any(dim=1) for square, middle, mean in sides
+        )
+        place = torch.arange(self.start - edge, self.stop + edge)
+        theirs &= (place >= 0) & (place < self.run.tokens)
+        return torch.stack([ours, *(theirs[edge + s : edge + s + count] for s in self.wanted)]).any(dim=0)
 
     def hashing(self, pair: Pair) -> tuple[Any, list[Any]]:
         """Weights and places of hashes that the kernel takes; torch takes those of rows that are no whole words."""
@@ -231,7 +234,9 @@ class Fused(Piece):
         at, first = self.wanted.index(shift) * self.run.l, self.run.edge + shift
         part, there = slice(at, at + self.run.l), slice(first, first + self.stop - self.start)
         raw = over(self.raw[:, :, part], self.norms_a, self.norms_b[there])
-        return raw, None if self.means is None else over(self.middle[:, :, part], self.middle_a, self.middle_b[there])
+        if self.means is None:
+            return raw, None
+        return raw, over(self.found.dots[:, :, part], self.lengths_a, self.lengths_b[there])
 
 
 def doubles(*shape: int) -> Tensor:

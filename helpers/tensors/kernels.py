@@ -163,6 +163,7 @@ def products(
     hidden: int,
     tile: int,
     wanted: Array,
+    anew: bool,
     mean_a: Array,
     mean_b: Array,
     words_a: Array,
@@ -187,6 +188,7 @@ def products(
         hidden: H, the width of a row.
         tile: so many features are worked on at once.
         wanted: int64, rows of the window that a row is held against: 0 to 2 edge.
+        anew: whether b's rows before the tokens and around the first are to be added up too: not if they were already.
         mean_a: float32 [K, H], or [0, H] where nothing is to be taken off; ``mean_b`` likewise.
         words_a: the same memory as ``a`` in int64, ``words_b`` that of ``b``; with ``weights`` empty nothing is hashed.
         square_a: out, float64 [n, K], squared lengths of the rows as they are; ``square_b`` [n + 2 edge, L], the rows
@@ -226,7 +228,7 @@ def products(
         for h in range(0, hidden, tile):
             column, count = np.uint64(h), min(tile, hidden - h)
             for w in range(start, stop + window - 1):
-                fresh = start == 0 or w - start >= window - 1  # not yet seen with the tokens before
+                fresh = w - start >= window - 1 or (start == 0 and anew)  # not seen with the tokens before
                 ring = w % window * others
                 for k in range(others):
                     at = (w - lead) * b_step + k * b_slot + h
