@@ -37,6 +37,10 @@ class Block:
     words: Any
 
     @property
+    def layout(self) -> tuple[Any, int, int]:
+        return self.bits, self.step, self.slot
+
+    @property
     def shift(self) -> np.uint32:
         return np.uint32(16 if self.bits.dtype.itemsize == 2 else 0)
 
@@ -102,7 +106,7 @@ def sums(run: Run, part: slice) -> tuple[list[Tensor], int]:
         pair, keep = pair_of(run, place.start, place.stop, 0), run.keep[place]
         added = torch.zeros(run.k + run.l, run.hidden)
         for side, out in ((pair.one, added[: run.k]), (pair.two, added[run.k :])):
-            kernels.add_up(side.bits, side.step, side.slot, side.shift, keep.numpy(), out.numpy())
+            kernels.add_up(*side.layout, side.shift, keep.numpy(), out.numpy())
         if torch.isfinite(added.sum()):
             total += added
             counted += int(keep.sum())
@@ -188,12 +192,25 @@ class Fused(Piece):
         run, one, two = self.run, pair.one, pair.two
         at = pair.start - self.start if out is self.found else 0
         none = torch.zeros(0, run.hidden)
+        mean_a, mean_b = (mean.numpy() for mean in means or (none, none))
         weights, marks = self.hashing(pair) if hashed else (NO_WORDS, NO_MARKS)
         kernels.products(
-            *(one.bits, one.step, one.slot, two.bits, two.step, two.slot),
-            *(pair.first - (pair.start - run.edge), len(pair.y), one.shift, run.hidden, tile_of(run)),
-            *(np.array(self.wanted) + run.edge, at == 0, *(mean.numpy() for mean in means or (none, none))),
-            *(one.words, two.words, weights, *out.arrays(at, pair.count, run.edge), *marks),
+            *one.layout,
+            *two.layout,
+            pair.first - (pair.start - run.edge),
+            len(pair.y),
+            one.shift,
+            run.hidden,
+            tile_of(run),
+            np.array(self.wanted) + run.edge,
+            at == 0,
+            mean_a,
+            mean_b,
+            one.words,
+            two.words,
+            weights,
+            *out.arrays(at, pair.count, run.edge),
+            *marks,
         )
 
     def with_means(self, mean_a: Tensor, mean_b: Tensor) -> Tensor:
@@ -246,7 +263,7 @@ def doubles(*shape: int) -> Tensor:
 def tile_of(run: Run) -> int:
     """How many features are worked on at once: rows of one tile and their neighbours' stay in the cache."""
     rows = run.k + (2 * run.edge + 1) * run.l
-    return max(128, min(512, CACHE // (8 * rows) // 128 * 128))
+    return max(128, min(1024, CACHE // (8 * rows) // 128 * 128))
 
 
 def ready(run: Run) -> None:

@@ -102,7 +102,8 @@ class Piece:
         run, edge, count = self.run, self.run.edge, self.stop - self.start
         run.a.norms[self.start : self.stop] = self.norms_a
         run.b.norms[self.start : self.stop] = self.norms_b[edge : edge + count]
-        raw, middle = self.cosines(0)
+        found = {shift: self.cosines(shift) for shift in {0, *run.shifts}}
+        raw, middle = found[0]
         run.cosine[self.start : self.stop] = raw.diagonal(dim1=1, dim2=2)
         if middle is not None:
             run.centred[self.start : self.stop] = middle.diagonal(dim1=1, dim2=2)
@@ -110,16 +111,17 @@ class Piece:
         place = torch.arange(self.start - edge, self.stop + edge)
         text = (place >= 0) & (place < run.tokens)
         good = sound(self.norms_b) & text & run.keep[place.clamp(0, run.tokens - 1)]
-        for shift in (0, *run.shifts):
+        for shift in found:
             use &= good[edge + shift : edge + shift + count]
         for step in (-edge, edge):  # so that all shifts are of the same tokens
             use &= text[edge + step : edge + step + count]
-        total.tokens += int(use.sum())
+        used = use.nonzero().flatten()
+        total.tokens += len(used)
         for number, shift in enumerate(run.shifts):
-            raw, middle = self.cosines(shift)
-            total.matrix[number] += raw[use].sum(dim=0, dtype=torch.float64)
+            raw, middle = found[shift]
+            total.matrix[number] += raw[used].sum(dim=0, dtype=torch.float64)
             if middle is not None:
-                total.centred[number] += middle[use].sum(dim=0, dtype=torch.float64)
+                total.centred[number] += middle[used].sum(dim=0, dtype=torch.float64)
 
 
 def sound(norms: Tensor) -> Tensor:
