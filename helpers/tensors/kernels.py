@@ -209,7 +209,7 @@ def products(
     for k in range(len(whole)):
         whole[k] = k
     all_a, all_b = whole[:slots], whole[:others]
-    seen, zero = np.uint64(0), np.uint64(0)
+    seen, left, top = np.uint64(0), np.uint64(0), np.int64(0)  # typed: a bare 0 would be compiled for by itself
     for start in range(0, tokens, near):
         stop = min(start + near, tokens)
         for t in range(start, stop):
@@ -257,13 +257,13 @@ def products(
                     else:
                         square_a[t, k] += load(a, np.uint64(at), count, shift, x, k)
                 if centred:
-                    dots(x, 0, slots, mean_b, all_b, column, count, along_a, t)
+                    dots(x, top, slots, mean_b, all_b, column, count, along_a, t)
                 r = 0
                 for i in range(len(wanted)):
                     for k in range(others):
                         rows[r] = (t + wanted[i]) % window * others + k
                         r += 1
-                dots(x, 0, slots, y, rows, zero, count, out, t)
+                dots(x, top, slots, y, rows, left, count, out, t)
     return seen  # so that what was only touched is not left out
 
 
