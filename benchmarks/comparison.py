@@ -65,7 +65,8 @@ def copy_of(a: Sample, b: Sample) -> tuple[Callable[[], None], str]:
             target.copy_(side.open().rows(slice(None)))
 
     what = f"{2 * TOKENS * ROW >> 20} MiB of two mapped dumps of {TOKENS} tokens, {SLOTS} x {HIDDEN} bf16, "
-    what += f"{torch.get_num_threads()} threads; peer: a copy of the same bytes into memory that is there"
+    what += f"{torch.get_num_threads()} threads, each run with a mapping of its own; ours compiled before; "
+    what += "peer: a copy of the same bytes into memory that is there"
     return copy, what
 
 

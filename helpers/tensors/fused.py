@@ -104,7 +104,7 @@ def sums(run: Run, part: slice) -> tuple[list[Tensor], int]:
     for start in range(part.start, part.stop, step):
         place = slice(start, min(start + step, part.stop))
         pair, keep = pair_of(run, place.start, place.stop, 0), run.keep[place]
-        added = torch.zeros(run.k + run.l, run.hidden)
+        added = doubles(run.k + run.l, run.hidden)
         for side, out in ((pair.one, added[: run.k]), (pair.two, added[run.k :])):
             kernels.add_up(*side.layout, side.shift, keep.numpy(), out.numpy())
         if torch.isfinite(added.sum()):

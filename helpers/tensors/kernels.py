@@ -23,6 +23,7 @@ Array = Any  # a numpy array; numba compiles for its dtype, and annotations are 
 # Sums may be taken in any order, which vectors need; NaN and infinity stay what they are.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "nsz", "contract"}}
 INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+SUMMED = 64  # rows whose sum is float32
 NEAR = 8  # tokens that are worked on together: both sides' rows stay in the second-level cache from tile to tile
 
 
@@ -269,20 +270,27 @@ def products(
 
 @entry
 def add_up(x: Array, step: int, slot: int, shift: Any, keep: Array, out: Array) -> None:
-    """Add the rows of the tokens that ``keep`` names to ``out``, float32 [K, H]; laid out as `products` has them."""
+    """Add the rows of the tokens that ``keep`` names to ``out``, float64 [K, H]; laid out as `products` has them."""
     tokens, width = len(keep), np.uint64(out.shape[1])
-    t = 0
-    while t < tokens:
-        four = t + 4 <= tokens and keep[t] and keep[t + 1] and keep[t + 2] and keep[t + 3]
+    part = np.zeros(out.shape, np.float32)
+    for start in range(0, tokens, SUMMED):
+        stop = min(start + SUMMED, tokens)
+        t = start
+        while t < stop:
+            four = t + 4 <= stop and keep[t] and keep[t + 1] and keep[t + 2] and keep[t + 3]
+            for k in range(len(out)):
+                at, on = np.uint64(t * step + k * slot), np.uint64(step)
+                if four:
+                    two, three = at + on, at + on + on
+                    last = three + on
+                    for i in range(width):
+                        low = value(x, at + i, shift) + value(x, two + i, shift)
+                        part[k, i] += low + (value(x, three + i, shift) + value(x, last + i, shift))
+                elif keep[t]:
+                    for i in range(width):
+                        part[k, i] += value(x, at + i, shift)
+            t += 4 if four else 1
         for k in range(len(out)):
-            at, on = np.uint64(t * step + k * slot), np.uint64(step)
-            if four:
-                two, three = at + on, at + on + on
-                last = three + on
-                for i in range(width):
-                    low = value(x, at + i, shift) + value(x, two + i, shift)
-                    out[k, i] += low + (value(x, three + i, shift) + value(x, last + i, shift))
-            elif keep[t]:
-                for i in range(width):
-                    out[k, i] += value(x, at + i, shift)
-        t += 4 if four else 1
+            for i in range(width):
+                out[k, i] += part[k, i]
+                part[k, i] = 0

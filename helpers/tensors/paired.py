@@ -1,9 +1,9 @@
 """Two stacks of the same tokens held against each other in one stream: what `make bench` measures against a copy.
 
-Rows are read block by block, each block is small enough to stay in a core's cache as float32, and everything is
-taken from it there: all inner products of a token's features are one small matrix product, and norms, cosines and the
-K x K matrix follow from them. So the data passes through memory once; the means, where centred cosines are asked for,
-cost a pass of their own before. Each thread has its own stretch of tokens.
+Each thread has its own stretch of tokens; norms, cosines and the K x K matrix follow from inner products that are taken
+while a block's rows are in a core's cache. The means, where centred cosines are asked for, cost a pass of their own
+before. Large stacks go through compiled code (`fused`), small ones through torch (`streaming`). The two agree: lengths
+within 1e-6 of themselves, cosines of eight features and more within 4e-6, counts and hashes exactly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from helpers.tensors.dumps import Sample
 from helpers.tensors.pieces import Rows, Run, Total
 
 SMALL = 1 << 22  # values that are not worth a second thread
-LARGE = 1 << 26  # values from which on compiled code is taken: it costs half a second to load, the first time three
+LARGE = 1 << 26  # values from which on compiled code is taken: half a second to load, the first time three to compile
 
 
 @dataclass(frozen=True)

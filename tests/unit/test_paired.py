@@ -120,6 +120,13 @@ def test_slots_against_a_ladder_of_a_mapped_dump(tmp_path: Path) -> None:
     assert found.centred[0].argmax(dim=1).tolist() == [1, 0, 3]
 
 
+@pytest.mark.usefixtures("way")
+def test_a_shift_leaves_out_both_ends_alike() -> None:
+    a, b = pair(20)
+    assert compare_rows(a, b, left_out=0, shifts=(1,)).tokens == 18  # as shifts of -1 and 1 would
+    assert compare_rows(a, b, left_out=0).tokens == 20
+
+
 def test_what_cannot_be_compared() -> None:
     a, b = pair(5)
     with pytest.raises(ValueError, match="same tokens"):
