@@ -20,7 +20,7 @@ from helpers.tensors.health import weights_of
 from helpers.tensors.pieces import Piece, Run, Total, hashes, over
 from helpers.tensors.streaming import sound_sums
 
-BUDGET = 128 << 20  # bytes of rows that all threads may have copied at a time, where rows have to be copied
+BUDGET = 64 << 20  # bytes of float32 that all threads' rows may make at a time, where they have to be copied
 PIECE = 1024  # tokens whose inner products are gathered before anything is made of them
 FEW = 8  # tokens are read together at least, whatever that takes
 SHORT = 1e-2  # of squared lengths: under a tenth of its parts, a row's products are taken from the row itself
