@@ -97,7 +97,7 @@ def hash_of(words: Array, at: Any, weights: Array) -> Any:
 
 
 @inner
-def dots(x: Array, at: int, slots: int, y: Array, rows: Array, left: Any, count: int, out: Array, t: int) -> None:
+def dots(x: Array, at: Any, slots: int, y: Array, rows: Array, left: Any, count: int, out: Array, t: int) -> None:
     """Add products of ``slots`` rows of x, from row ``at``, with ``rows`` of y, from column ``left``, to ``out[t]``."""
     slots3, rows3 = slots // 3 * 3, len(rows) // 3 * 3
     for j in range(0, rows3, 3):
