@@ -115,11 +115,11 @@ def pooled_frame(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    pooled = []
+    pooled: list[dict[str, Any]] = []
     every = pd.concat(frames, ignore_index=True)
     for _, rows in every.groupby("point", sort=False):
         done = rows[rows["status"] == "done"]
-        first = (done if len(done) else rows).iloc[0].to_dict()
+        [first] = _records((done if len(done) else rows).head(1))
         pooled.append({**first, "rounds": len(done), **_speeds(done), **_acceptance(done)})
     return pd.DataFrame(pooled, columns=[*every.columns, "rounds", *(c for c in _columns() if c not in every.columns)])
 
