@@ -17,6 +17,8 @@ from typing import Any
 from remote import processes
 
 Record = dict[str, Any]
+#: What this side reads of a record; one that lacks any of it is damaged.
+NEEDED = ("id", "owner", "pid", "pgid", "start_time", "boot_id", "started", "host", "port")
 
 
 class Refused(Exception):
@@ -47,6 +49,8 @@ def load(run: str) -> Record:
     """
     try:
         record: Record = json.loads((folder(run) / "run.json").read_text())
+        if lacking := [key for key in NEEDED if not isinstance(record, dict) or key not in record]:
+            raise ValueError(f"its run.json lacks {', '.join(lacking)}")
     except (OSError, ValueError) as error:
         raise Refused("WB-SERVE-NO-RUN", f"there is no run {run!r} here ({error})", known=ids()) from error
     return record

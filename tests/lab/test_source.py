@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from helpers.box import Box
+from helpers.errors import RemoteFailed
 from helpers.paths import DATA, ROOT
 from helpers.serving import get_profile, launch
 from helpers.source import patches
@@ -135,7 +136,10 @@ def test_a_server_is_told_that_it_runs_the_old_text_and_one_with_the_dump_patch_
                 "sampling_params": {"max_new_tokens": 4, "temperature": 0},
             }
             httpx.post(f"{tunnel.url}/generate", json=request, timeout=120).raise_for_status()
-        reverted = patches.revert(box, "dump-hidden-states", python=python)
+        with pytest.raises(RemoteFailed, match=f"run {run.id} of .*, up since") as caught:
+            patches.revert(box, "dump-hidden-states", python=python)
+        assert caught.value.code == "WB-PATCH-IN-USE"
+        reverted = patches.revert(box, "dump-hidden-states", python=python, force=True)
         assert [(s.pid, s.run) for s in reverted.servers] == [(run.pid, run.id)]
     finally:
         run.stop()

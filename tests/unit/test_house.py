@@ -52,6 +52,14 @@ def test_test_modules_have_names_of_their_own() -> None:
     assert sorted(names) == sorted(set(names))
 
 
+def test_the_program_kill_is_never_given_a_group() -> None:
+    """procps 4.0.2 takes ``kill -9 -4711`` for pid -1: all that this user may signal ends. A group is ended by
+    os.killpg, or by the shell's own ``kill -s KILL -- -4711``."""
+    everywhere = [*PYTHON, *ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/*.py")]
+    words = re.compile(r"\[\s*\"(?:/\S*/)?kill\"")
+    assert [str(path) for path in everywhere if words.search(path.read_text())] == []
+
+
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     names = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
