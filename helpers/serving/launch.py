@@ -43,7 +43,8 @@ class Plan:
     Attributes:
         id: of the run that it would become. argv: the server's exact command line on the box.
         port: free when it was looked at. patches: those that are in the checkout.
-        journal: how many entries the journal of patches had for the checkout; with more, ``patches`` may not hold.
+        journal: how many entries the journal of patches had for the checkout; with more, ``patches`` may not
+            hold. None: not looked at.
     """
 
     id: str
@@ -53,7 +54,7 @@ class Plan:
     checkout: Checkout
     patches: tuple[AppliedPatch, ...]
     code: str
-    journal: int
+    journal: int | None = None
 
     @property
     def text(self) -> str:

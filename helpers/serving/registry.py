@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from helpers.errors import UsageError
+from helpers.serving.endings import ending
 from helpers.serving.records import RunRecord
 from helpers.serving.remote import ask
 from helpers.serving.run import Run
@@ -13,17 +14,19 @@ if TYPE_CHECKING:
     from helpers.box import Box
 
 
-def find_runs(box: Box, *, alive: bool = False, python: str = "python3") -> list[Run]:
+def find_runs(box: Box, *, alive: bool = False, endings: bool = False, python: str = "python3") -> list[Run]:
     """All runs of this login on the box, the oldest first, each with its state now.
 
     Args:
         alive: only those whose server lives.
+        endings: have `Run.ending` also tell why the newest of the dead ones died, by the last lines of their logs.
     """
-    answer = ask(box, "list", {}, python=python)
-    runs = [
-        Run(box, RunRecord.model_validate(found["record"]), found["state"], answers=found["answers"])
-        for found in answer["runs"]
-    ]
+    answer = ask(box, "list", {"endings": endings}, python=python)
+    runs = []
+    for found in answer["runs"]:
+        record, state = RunRecord.model_validate(found["record"]), found["state"]
+        ended = ending(record, state, found.get("last"), rebooted=found["rebooted"])
+        runs.append(Run(box, record, state, answers=found["answers"], ending=ended))
     return [run for run in runs if run.state == "alive" or not alive]
 
 
