@@ -101,11 +101,12 @@ def _ids(
 
 
 def _interpreter(box: Box) -> str:
-    """That of the newest living run, else python3."""
+    """That of your newest living run, else of anybody's, else python3."""
     from helpers.serving import find_runs
+    from helpers.serving.registry import preferred
 
     living = find_runs(box, alive=True)
-    return living[-1].record.engine.python if living else "python3"
+    return preferred(living).record.engine.python if living else "python3"
 
 
 def _text(report: PatchReport) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from helpers.errors import UsageError
+from helpers.owner import whoami
 from helpers.serving.endings import ending
 from helpers.serving.records import RunRecord
 from helpers.serving.remote import ask
@@ -31,7 +33,8 @@ def find_runs(box: Box, *, alive: bool = False, endings: bool = False, python: s
 
 
 def get_run(box: Box, name: str, *, python: str = "python3") -> Run:
-    """A run by its id, its profile's name (then the newest, a living one before all dead ones), or its id's beginning.
+    """A run by its id, its profile's name (then a living one before all others, your own, the newest), or its
+    id's beginning.
 
     Raises:
         UsageError: WB-SERVE-NO-RUN, with the ids that there are; WB-SERVE-AMBIGUOUS where several ids begin like that:
@@ -58,5 +61,10 @@ def get_run(box: Box, name: str, *, python: str = "python3") -> Run:
             expected="one of " + ", ".join(known[-8:]) if known else "a run; there is none",
             next=f"workbook runs {box.name}" if known else f"workbook serve {box.name} PROFILE",
         )
-    living = [run for run in found if run.state == "alive"]
-    return (living or found)[-1]
+    return preferred(found)
+
+
+def preferred(runs: Sequence[Run]) -> Run:
+    """Of several runs the one that is meant: a living one before all that are over, then your own, then the newest."""
+    me = whoami()
+    return max(enumerate(runs), key=lambda one: (one[1].state == "alive", one[1].record.owner == me, one[0]))[1]
