@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from helpers.box.result import printable
 from helpers.errors import RemoteFailed
 from helpers.owner import whoami
-from helpers.source.journal import above, application, layers, plain
+from helpers.source.checkout import Checkout
+from helpers.source.journal import above, application, in_force, layers, plain
 from helpers.source.patch_report import Action, OldServer, PatchedFile, PatchReport, Relying
 from helpers.source.patch_state import FileState, Patch, evaluate, overall
 from helpers.uploads import call
@@ -244,6 +245,12 @@ def in_use(box: str, name: str, action: str, runs: Sequence[Relying]) -> RemoteF
         next=f"{wait}, or stop that run (workbook stop {box} {first.run}); --force (force=True) does it all the same",
         lines=[str(run) for run in runs[1:]],
     )
+
+
+def patches_in(box: Box, checkout: Checkout, *, python: str) -> list[Patch]:
+    """The patches that the box's journal says are in a checkout, as they went in, the last on top."""
+    journal = call(box, "editing", "read", {"paths": []}, python=python)["journal"]
+    return [Patch.of(entry["patch"], entry["text"]) for entry in in_force(journal, checkout.root)]
 
 
 def text_of(file: Mapping[str, Any]) -> bytes | None:
