@@ -55,6 +55,15 @@ def lookup(host: str, config: Path) -> Options:
     return Options(single, several)
 
 
+def aliases(config: Path) -> list[str]:
+    """The names that ``config`` has a Host line for, without patterns; none where it cannot be read."""
+    try:
+        parsed = paramiko.SSHConfig.from_text("\n".join(_lines(config, config.parent, 0)))
+    except (OSError, UnicodeDecodeError, paramiko.SSHException):
+        return []
+    return sorted(name for name in parsed.get_hostnames() if not re.search(r"[*?!]", name))
+
+
 @contextlib.contextmanager
 def _named() -> Iterator[None]:
     """A name for paramiko's ``%u``, which has no answer to a login that nobody entered; LOGNAME is where it looks."""

@@ -20,11 +20,12 @@ def lost(where: str, cause: object = None) -> Transient:
     )
 
 
-def unreachable(where: str, address: str, cause: object, seconds: float) -> Transient:
-    """No connection could be made within ``seconds``."""
+def unreachable(where: str, address: str, cause: object, seconds: float, *, meant: str | None = None) -> Transient:
+    """No connection could be made within ``seconds``. ``meant``: a box that there is, of nearly that name."""
+    check = "check the address, the port and the network (VPN?): ssh -v " + where.split(":")[0]
     return Transient(
         "WB-SSH-CONNECT",
         f"{where} ({address}) cannot be reached: {cause}",
         expected=f"an SSH server that answers within {seconds:g} s",
-        next="check the address, the port and the network (VPN?): ssh -v " + where.split(":")[0],
+        next=check if meant is None else f"did you mean {meant!r}? else: {check}",
     )

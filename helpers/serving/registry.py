@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.owner import whoami
 from helpers.serving.endings import ending
 from helpers.serving.records import RunRecord
@@ -59,7 +60,11 @@ def get_run(box: Box, name: str, *, python: str = "python3") -> Run:
             "WB-SERVE-NO-RUN",
             f"there is no run {name!r} on {box.name}",
             expected="one of " + ", ".join(known[-8:]) if known else "a run; there is none",
-            next=f"workbook runs {box.name}" if known else f"workbook serve {box.name} PROFILE",
+            next=did_you_mean(
+                name,
+                [*dict.fromkeys(run.profile.name for run in reversed(runs)), *reversed(known)],
+                f"workbook runs {box.name}" if known else f"workbook serve {box.name} PROFILE",
+            ),
         )
     return preferred(found)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.paths import REMOTE
 from helpers.source.unified import FilePatch, Placement, parse_patch, place
 
@@ -83,7 +84,7 @@ def load_patch(name: str, version: str | None) -> Patch:
             "WB-PATCH-UNKNOWN",
             f"there is no patch {name!r} for sglang {version}",
             expected="one of " + ", ".join(known) if known else "an engine that has patches: " + ", ".join(versions),
-            next="workbook patch BOX plan ./my.patch takes a file of your own",
+            next=did_you_mean(name, known, "workbook patch BOX plan ./my.patch takes a file of your own"),
         )
     return Patch.of(name, path.read_bytes().decode("utf-8", "surrogateescape"))
 
@@ -107,7 +108,7 @@ def _own(given: str, version: str | None) -> Patch:
             "WB-PATCH-UNKNOWN",
             f"the patch {given!r} cannot be read: {problem}",
             expected="a unified diff on this machine, or one of " + ", ".join(patch_names(version)),
-            next=f"ls -l {shlex.quote(str(path.parent))}",
+            next=did_you_mean(path.name, _beside(path), f"ls -l {shlex.quote(str(path.parent))}"),
         )
     name = path.name.removesuffix(".patch").removesuffix(".diff")
     if not name or name in patch_names(version):
@@ -118,6 +119,14 @@ def _own(given: str, version: str | None) -> Patch:
             next=f"mv {path} {path.with_name('my-' + path.name)}",
         )
     return Patch.of(name, text)
+
+
+def _beside(path: Path) -> list[str]:
+    """What else lies in the folder of a file that is not there; nothing where that cannot be looked at."""
+    try:
+        return sorted(each.name for each in path.parent.iterdir())
+    except (OSError, ValueError):
+        return []
 
 
 def evaluate(patch: FilePatch, text: bytes | None, applied: Mapping[str, Any] | None) -> FileState:

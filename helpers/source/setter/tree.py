@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.source.parsing import parsed
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
 
@@ -96,7 +97,11 @@ class SourceTree:
                 "WB-SETTER-NO-MODEL",
                 f"there is no model file {stem!r} in {self.root.name}/sglang/{MODELS}",
                 expected="the stem of a model's file" + (f", such as {', '.join(near)}" if near else ""),
-                next=f"--model {near[0]}" if near else "look up which file holds the architecture of config.json",
+                next=did_you_mean(
+                    stem,
+                    self.model_names,
+                    f"--model {near[0]}" if near else "look up which file holds the architecture of config.json",
+                ),
             )
         found = self.module("sglang." + f"{MODELS}/{stem}".replace("/", "."))
         assert found is not None

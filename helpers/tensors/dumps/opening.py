@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.tensors.dumps import (
     captures,
     eagle,
@@ -56,7 +57,7 @@ def read_dump(path: Path | str, *, format: str | None = None, slots: int | None 
             "WB-USAGE",
             f"--format {format!r} is no format of a dump",
             expected="one of " + ", ".join(FORMATS),
-            next="workbook inspect PATH",
+            next=did_you_mean(format, FORMATS, "workbook inspect PATH"),
         )
     if not path.exists():
         raise UsageError(
