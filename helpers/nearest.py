@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-#: How alike two names must be, as difflib measures it; one letter wrong in four is alike, two are not.
-ALIKE = 0.6
+#: How alike two names must be, as difflib measures it: of three letters one may be wrong, of six two.
+ALIKE = 0.65
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

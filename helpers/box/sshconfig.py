@@ -14,6 +14,7 @@ import paramiko
 
 from helpers.errors import UsageError
 from helpers.owner import user_name
+from helpers.words import as_typed
 
 _LINE = re.compile(r"(?i)^\s*(include|host|match)(?:\s+|\s*=\s*)(.+?)\s*$")
 _MAX_DEPTH = 16  # OpenSSH's own bound on nested includes
@@ -47,7 +48,7 @@ def lookup(host: str, config: Path) -> Options:
             "WB-SSH-CONFIG",
             f"{config} cannot be used: {error}",
             expected="a configuration that OpenSSH reads too",
-            next=f"ssh -G {host}",
+            next=f"ssh -G {as_typed(host)}",
         ) from error
     options: dict[str, Any] = dict(found)  # a list for what may be given several times, None for "none"
     single = {key: value for key, value in options.items() if isinstance(value, str)}

@@ -14,7 +14,7 @@ def bad_name(name: str) -> UsageError:
     return UsageError(
         "WB-LEDGER-NAME",
         f"{name!r} is no name of an investigation",
-        expected="the name of a folder: no slash, no leading dot or dash",
+        expected="the name of a folder: no slash, no control character, no leading dot or dash",
         next='open_ledger("acceptance-drop")',
     )
 

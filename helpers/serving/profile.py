@@ -9,6 +9,7 @@ box; a leading ``~/`` is its home. data/profiles/lab.toml is an example.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,8 @@ from helpers.paths import DATA
 #: The profiles that the lab serves.
 LAB_PROFILES = DATA / "profiles" / "lab.toml"
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+Name = Annotated[str, Field(pattern=_NAME, max_length=60)]
 
 
 class Strict(BaseModel):
@@ -147,8 +149,15 @@ def get_profile(name: str, path: Path | None = None) -> Profile:
         "WB-PROFILE-UNKNOWN",
         f"there is no profile {name!r} in {source}",
         expected="one of " + ", ".join(sorted(profiles)),
-        next=did_you_mean(name, profiles, f"add [profiles.{name}] to {source}"),
+        next=did_you_mean(name, profiles, _added(name, source)),
     )
+
+
+def _added(name: str, source: Path) -> str:
+    if re.fullmatch(_NAME, name) is None:
+        return "a profile's name is of letters, digits, dots, dashes and underscores"
+    key = f'"{name}"' if "." in name else name
+    return f"add [profiles.{key}] to {source}"
 
 
 def _profile(path: Path, name: str, defaults: dict[str, Any], table: object) -> Profile:

@@ -17,6 +17,7 @@ from helpers.source.patch_report import PatchReport
 from helpers.source.patch_state import Patch, sha256
 from helpers.source.patch_view import View, entry_of, replace, text_of
 from helpers.uploads import call
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -149,7 +150,7 @@ def _view(box: Box, root: str, python: str) -> tuple[View | None, bytes]:
             "WB-FILE-MISSING",
             f"{box.name}:{printable(path)} cannot be read: {answer['files'][path]['missing']}",
             expected="a drafter's folder on the box, with a config.json",
-            next=f"workbook run {box.name} -- ls -l {printable(root)}",
+            next=f"workbook run {box.name} -- ls -l {as_typed(printable(root))}",
         )
     now = text_of(answer["files"][path])
     assert now is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from helpers.errors import UsageError
 from helpers.nearest import did_you_mean
 from helpers.paths import REMOTE
 from helpers.source.unified import FilePatch, Placement, parse_patch, place
+from helpers.words import as_typed
 
 State = Literal["clean", "applied", "conflict", "ambiguous", "drifted"]
 PATCHES = REMOTE / "patches"
@@ -108,7 +108,7 @@ def _own(given: str, version: str | None) -> Patch:
             "WB-PATCH-UNKNOWN",
             f"the patch {given!r} cannot be read: {problem}",
             expected="a unified diff on this machine, or one of " + ", ".join(patch_names(version)),
-            next=did_you_mean(path.name, _beside(path), f"ls -l {shlex.quote(str(path.parent))}"),
+            next=did_you_mean(path.name, _beside(path), f"ls -l {as_typed(path.parent)}"),
         )
     name = path.name.removesuffix(".patch").removesuffix(".diff")
     if not name or name in patch_names(version):
@@ -116,7 +116,7 @@ def _own(given: str, version: str | None) -> Patch:
             "WB-PATCH-UNKNOWN",
             f"a file of your own cannot be called {name!r}: there is a patch of that name here",
             expected="another file name: the journal on the box keeps patches apart by it",
-            next=f"mv {path} {path.with_name('my-' + path.name)}",
+            next=f"mv {as_typed(path)} {as_typed(path.with_name('my-' + path.name))}",
         )
     return Patch.of(name, text)
 

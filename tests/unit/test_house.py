@@ -60,6 +60,15 @@ def test_the_program_kill_is_never_given_a_group() -> None:
     assert [str(path) for path in everywhere if words.search(path.read_text())] == []
 
 
+def test_suggested_commands_quote_what_somebody_else_named() -> None:
+    """What `next` says is copied into a shell: a path goes in by `as_typed`, or its name would run there."""
+    bare = re.compile(r"\bnext=f?\"[^\"]*\b(?:ls|df|find|rm|mv|cat)\b(?: -\w+)* \{(?!as_typed\()")
+    told = [
+        f"{path.name}: {line.strip()}" for path in PYTHON for line in path.read_text().splitlines() if bare.search(line)
+    ]
+    assert [line for line in told if "shlex.quote" not in line] == []
+
+
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     names = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}

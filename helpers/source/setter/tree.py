@@ -14,6 +14,7 @@ from helpers.errors import UsageError
 from helpers.nearest import did_you_mean
 from helpers.source.parsing import parsed
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
+from helpers.words import as_typed
 
 MODELS = "srt/models"
 
@@ -48,7 +49,7 @@ class SourceTree:
                     "WB-SOURCE-NO-SGLANG",
                     f"{root} is no wheel and holds no package sglang",
                     expected="the folder that holds the package, such as ~/sglang/python, or a wheel of it",
-                    next=f"ls {root}",
+                    next=f"ls {as_typed(root)}",
                 )
 
     def exists(self, file: str) -> bool:

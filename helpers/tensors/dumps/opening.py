@@ -21,6 +21,7 @@ from helpers.tensors.dumps import (
 )
 from helpers.tensors.dumps.loading import load_tensors
 from helpers.tensors.dumps.sample import Dump, Sample, States, sample_of
+from helpers.words import as_typed
 
 
 class DictFormat(Protocol):
@@ -64,7 +65,7 @@ def read_dump(path: Path | str, *, format: str | None = None, slots: int | None 
             "WB-DUMP-MISSING",
             f"{path} does not exist",
             expected="a folder of sample files, or one of them",
-            next=f"ls {path.parent}",
+            next=f"ls {as_typed(path.parent)}",
         )
     if (path / "capture.json").is_file() and format in (None, captures.NAME):
         return captures.open_capture(path)
@@ -86,7 +87,7 @@ def files_of(path: Path) -> tuple[Path, ...]:
             "WB-DUMP-MISSING",
             f"{path} holds no file that ends in {', '.join(ENDINGS)}",
             expected="sample files as a trainer writes them, or a capture",
-            next=f"ls {path}",
+            next=f"ls {as_typed(path)}",
         )
     return files
 
