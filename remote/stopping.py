@@ -34,6 +34,7 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
             "WB-SERVE-OTHER-OWNER",
             f"run {record['id']} was started by {record['owner']}, not by {request['owner']}",
             owner=record["owner"],
+            run=record["id"],
         )
     began = time.monotonic()
     leader = runs.leader(record)

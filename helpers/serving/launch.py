@@ -193,7 +193,8 @@ def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tup
         elif name in profile.patches:
             raise RemoteFailed(
                 "WB-SERVE-PATCH-MISSING",
-                f"profile {profile.name!r} needs the patch {name!r}, which is {report.state} in {checkout.root}",
+                f"profile {profile.name!r} needs the patch {name!r}, which is "
+                f"{'not' if report.state == 'clean' else report.state} in {checkout.root}",
                 expected="the patch applied",
                 next=f"workbook patch {box.name} apply {name}",
             )

@@ -116,7 +116,7 @@ _ADVICE = {
         "the server's interpreter",
         "mend python in the profile: workbook run {box} -- which python3",
     ),
-    "WB-SERVE-OTHER-OWNER": ("your own run", "ask its owner first; then: workbook stop {box} RUN --force"),
+    "WB-SERVE-OTHER-OWNER": ("your own run", "ask its owner first; then: workbook stop {box} {run} --force"),
     "WB-SERVE-STRANGER": (
         "the process that was started; nothing was signalled",
         "nothing is left to stop: workbook runs {box}",

@@ -236,7 +236,7 @@ def in_use(box: str, name: str, action: str, runs: Sequence[Relying]) -> RemoteF
     """Why a patch is left as it is: somebody's living run relies on it, or on the file that it would change."""
     done = {"apply": "put in", "revert": "taken out"}.get(action, "changed")
     first = runs[0]
-    loading = all(run.loading and not run.named for run in runs)
+    loading = all(run.loading and not run.named and not run.over for run in runs)
     wait = f"wait until it is up (workbook logs {box} {first.run} --follow)" if loading else f"ask {first.owner} first"
     return RemoteFailed(
         "WB-PATCH-IN-USE",

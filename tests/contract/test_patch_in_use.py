@@ -133,6 +133,7 @@ def test_another_patch_is_not_put_in_while_a_server_reads_the_source_nor_on_a_fi
     said = refused(lambda: patches.apply(box, OTHER, **how))
     assert f"run {patched.id} of" in said
     assert f"was started with {NAME} on the same file" in said
+    assert "--follow" not in said, "to wait until it is up would not help"
     assert patches.apply(box, OTHER, force=True, **how).changed
     patches.revert(box, OTHER, force=True, **how)
     patches.revert(box, NAME, force=True, **how)
