@@ -29,6 +29,7 @@ from helpers.ledger.state import State
 from helpers.ledger.view import View
 from helpers.ledger.writing import FILE
 from helpers.paths import investigations_dir
+from helpers.words import visible
 
 
 def open_ledger(name: str, *, title: str | None = None) -> Ledger:
@@ -73,7 +74,7 @@ def folder_of(name: str) -> Path:
     Raises:
         UsageError: ``WB-LEDGER-NAME``.
     """
-    if not name or name in (".", "..") or any(c in name for c in "/\\\0") or name.startswith((".", "-")):
+    if not name or any(c in name for c in "/\\") or visible(name) != name or name.startswith((".", "-")):
         raise refusals.bad_name(name)
     return investigations_dir() / name
 

@@ -22,6 +22,7 @@ from helpers.serving.model import check_tokens, model_facts
 from helpers.serving.preflight.arguments import settings_of
 from helpers.serving.registry import get_run
 from helpers.uploads import upload
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -237,7 +238,7 @@ def assemble(box: Box, run: Run, folder: str, order: dict[str, Any]) -> None:
             "WB-CAPTURE-ASSEMBLE",
             f"putting the capture together failed on {box.name} with exit status {result.exit_status}",
             expected="one JSON object",
-            next=f"the chunks are still there: workbook run {box.name} -- ls {folder}/chunks",
+            next=f"the chunks are still there: workbook run {box.name} -- ls {as_typed(f'{folder}/chunks')}",
             lines=result.stderr.splitlines()[-10:],
         )
 

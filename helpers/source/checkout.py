@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from helpers.errors import RemoteFailed
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -79,7 +80,7 @@ def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | No
             "WB-SOURCE-NO-PYTHON",
             f"{python!r} on {box.name} cannot be asked where it imports sglang from",
             expected="a Python interpreter on the box's PATH, or its absolute path",
-            next=f"workbook run {box.name} -- {python} --version",
+            next=f"workbook run {box.name} -- {as_typed(python)} --version",
             lines=result.stderr.splitlines()[-5:],
         )
     answer = json.loads(result.stdout)

@@ -52,6 +52,23 @@ def test_test_modules_have_names_of_their_own() -> None:
     assert sorted(names) == sorted(set(names))
 
 
+def test_the_program_kill_is_never_given_a_group() -> None:
+    """procps 4.0.2 takes ``kill -9 -4711`` for pid -1: all that this user may signal ends. A group is ended by
+    os.killpg, or by the shell's own ``kill -s KILL -- -4711``."""
+    everywhere = [*PYTHON, *ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/*.py")]
+    words = re.compile(r"\[\s*\"(?:/\S*/)?kill\"")
+    assert [str(path) for path in everywhere if words.search(path.read_text())] == []
+
+
+def test_suggested_commands_quote_what_somebody_else_named() -> None:
+    """What `next` says is copied into a shell: a path goes in by `as_typed`, or its name would run there."""
+    bare = re.compile(r"\bnext=f?\"[^\"]*\b(?:ls|df|find|rm|mv|cat)\b(?: -\w+)* \{(?!as_typed\()")
+    told = [
+        f"{path.name}: {line.strip()}" for path in PYTHON for line in path.read_text().splitlines() if bare.search(line)
+    ]
+    assert [line for line in told if "shlex.quote" not in line] == []
+
+
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     names = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
