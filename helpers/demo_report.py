@@ -12,6 +12,7 @@ from helpers.acceptance.tables import rate_rows, survival_rows
 from helpers.figures.acceptance import accept_rates, survival
 from helpers.figures.wiring import feature_norms, ladder, slot_matrix
 from helpers.ledger import story
+from helpers.ledger.glossary import glossary
 from helpers.ledger.report import ReportPaths, Section, write_report
 from helpers.wiring.tables import ladder_rows, norm_rows, slot_matrix_rows
 
@@ -100,6 +101,7 @@ def write_demo_report(
         Section("Findings", [_verdict(found)], story.finding_rows(found)),
         Section("Findings of the off-by-one server", [_verdict(off)], story.finding_rows(off)),
         Section("Limits", [*LIMITS, story.NOT_MEASURED]),
+        glossary(),
     ]
     data: dict[str, Any] = {
         "profiles": [row.model_dump(mode="json") for row in rows],

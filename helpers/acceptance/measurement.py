@@ -13,6 +13,7 @@ from helpers.acceptance.intervals import paired_difference, ratio_interval
 from helpers.acceptance.load_records import Load, first_difference
 from helpers.acceptance.per_prompt import Sums, per_prompt
 from helpers.serving.profile import Profile
+from helpers.worded import Worded
 
 
 class Measurement(BaseModel):
@@ -36,6 +37,7 @@ class Measurement(BaseModel):
         step_s: seconds per verify step (per token without speculation) after the first token, at ``running`` requests;
             what the speed model takes. decode_steps: its n.
         passes: how often the prompts were asked, and servers started for it.
+        run: the run's id; of several (passes, a load that went on after a cut) all, with commas.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -68,6 +70,11 @@ class Measurement(BaseModel):
     step_s_ci95: tuple[float, float] | None = None
     decode_steps: int | None = None
     passes: int = 1
+
+    @property
+    def runs(self) -> list[str]:
+        """The runs' ids, the newest last."""
+        return self.run.split(", ") if self.run else []
 
 
 def measurement(
@@ -159,7 +166,7 @@ def _acceptance(profile: Profile, loads: Sequence[Load], sums: Sequence[Sums]) -
     }
 
 
-class PairedDifference(BaseModel):
+class PairedDifference(Worded, BaseModel):
     """Accept rate of one profile minus another's over the same prompts, with a paired 95% interval."""
 
     model_config = ConfigDict(frozen=True)
@@ -169,6 +176,13 @@ class PairedDifference(BaseModel):
     difference: float
     ci95: tuple[float, float]
     requests: int
+
+    def __str__(self) -> str:
+        low, high = self.ci95
+        return (
+            f"accept rate of {self.first} minus that of {self.second}: {100 * self.difference:+.1f} points, "
+            f"95% interval [{100 * low:+.1f}, {100 * high:+.1f}], paired over {self.requests} requests"
+        )
 
 
 def compare(first_name: str, first: Load, second_name: str, second: Load) -> PairedDifference:

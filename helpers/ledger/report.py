@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 SCHEMA = "workbook.report/1"
+#: The chapter that explains the words; the top of the page leads to it.
+GLOSSARY = "Words"
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def _render(title: str, summary: Sequence[str], sections: Sequence[Section], dat
     return environment.get_template("report.html.j2").render(
         title=title,
         summary=summary,
+        glossary=GLOSSARY,
         sections=[(section, _figure_html(section, n)) for n, section in enumerate(sections)],
         plotly=get_plotlyjs() if any(s.figure is not None for s in sections) else "",
         # Any "<" could end the script element that holds the JSON, or open a comment in it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from helpers.ledger.results.base import Summary, reader, saved
@@ -35,6 +36,17 @@ def measurement(result: Measurement) -> Summary:
         n=result.verify_steps if result.verify_steps is not None else result.requests,
         unit="verify steps" if result.verify_steps is not None else "requests",
         config={result.name: ids},
+        command=again(result),
+    )
+
+
+def again(result: Measurement) -> str:
+    """How to measure it again. PROMPTS and PROFILES stand for files that a measurement does not know."""
+    asked = result.asked if result.asked is not None else result.requests
+    tokens = f" --new-tokens {result.tokens // result.requests}" if result.tokens and result.requests else ""
+    return (
+        f"workbook bench BOX {shlex.quote(result.name)} --pairs {result.passes} --prompts PROMPTS "
+        f"--profiles PROFILES --limit {asked // result.passes}{tokens}"
     )
 
 
@@ -93,6 +105,7 @@ def bench(result: Bench) -> Summary:
         n=result.answered,
         unit="requests",
         config=config,
+        command=result.command if result.arms else None,
     )
 
 

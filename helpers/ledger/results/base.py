@@ -68,7 +68,7 @@ class Summary:
             n=self.n if self.n is not None else context.n,
             unit=self.unit if self.n is not None else context.unit,
             config={**context.config, **self.config},
-            command=self.command and _placed(self.command, context.places),
+            command=self.command and placed(self.command, context.places),
             places={**context.places, **self.places},
         )
 
@@ -79,7 +79,12 @@ def _together(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in every if not any(more.startswith(f"{name}@") for more in every))
 
 
-def _placed(command: str, places: Mapping[str, str]) -> str:
+def placed(command: str, places: Mapping[str, str]) -> str:
+    """The command with what stands for a word of it put in.
+
+    >>> placed("workbook diagnose --train DUMP", {"DUMP": "data/lab/dump"})
+    'workbook diagnose --train data/lab/dump'
+    """
     return " ".join(places.get(word, word) for word in command.split(" "))
 
 

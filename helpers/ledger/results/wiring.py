@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.ledger.files import sha256_of
 from helpers.ledger.results.base import Summary, jsonable, reader, saved
+from helpers.serving.profile_file import PROFILE_FILE
 
 if TYPE_CHECKING:
     from helpers.tensors.capture import Capture
@@ -58,7 +59,23 @@ def capture_folder(path: Path) -> Summary:
         n=rows,
         unit="tokens",
         places={"CAPTURE": shlex.quote(str(path))},
+        command=again(path, about),
         config={f"launch of {name or about['run']}": launch},
+    )
+
+
+def again(path: Path, about: dict[str, Any]) -> str | None:
+    """How to capture the same: only where what was served lies beside it."""
+    profiles = path / PROFILE_FILE
+    if not profiles.is_file() or not about.get("profile"):
+        return None
+    name, tokens = shlex.quote(about["profile"]), about.get("sampling", {}).get("max_new_tokens", 1)
+    # A single new token is what a dump's own texts are sent with; answers are asked for by prompts.
+    asked = f"--prompts PROMPTS --limit {len(about['requests'])} --max-new-tokens {tokens}"
+    texts = "--replay DUMP" if tokens == 1 else asked
+    return (
+        f"workbook serve BOX {name} --profiles {shlex.quote(str(profiles))} && "
+        f"workbook capture BOX {name} {texts} --out {shlex.quote(f'again/{path.name}')} && workbook stop BOX {name}"
     )
 
 
@@ -139,23 +156,24 @@ def replay(result: Replay) -> Summary:
         seed=0,
         n=result.verify_steps,
         unit="verify steps",
-        command=f"workbook replay --draft DIR --target DIR --capture CAPTURE --taps {taps.replace(' ', '')}"
+        command=f"workbook replay --draft DRAFT --target TARGET --capture CAPTURE --taps {taps.replace(' ', '')}"
         if all(isinstance(tap, int) for tap in result.taps)
-        else "workbook replay --draft DIR --target DIR --capture CAPTURE",
+        else "workbook replay --draft DRAFT --target TARGET --capture CAPTURE",
     )
 
 
 @reader("helpers.wiring.replay.result.Versus")
 def versus(result: Versus) -> Summary:
-    """One wiring beside another."""
-    low, high = result.difference_ci95
+    """One wiring beside another, each with its own rate: a difference alone says nothing of how good either is."""
+    one, other = (", ".join(map(str, rated.taps)) for rated in (result.replayed, result))
     return Summary(
         source="difference",
-        title=f"replay against the taps {', '.join(map(str, result.taps))}",
-        summary=f"accept rate {rate(result.accept_rate, result.ci95)}; the difference is "
-        f"{result.difference:+.3f} [{low:+.3f}, {high:+.3f}]",
+        title=f"replay of the taps {one} against {other}",
+        summary=str(result),
         values=result.model_dump(mode="json"),
         seed=0,
+        n=result.requests,
+        unit="requests",
     )
 
 
