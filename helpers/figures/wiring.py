@@ -85,9 +85,9 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    figure, slots = go.Figure(), int(rows["slot"].nunique())
+    figure, slots = go.Figure(), sorted(rows["slot"].unique())
     # A trained slot that was fed to another one lies exactly on its curve: it is drawn above it, as rings and dots.
-    for number, ((side, slot), part) in enumerate(rows.groupby(["side", "slot"])):
+    for (side, slot), part in rows.groupby(["side", "slot"]):
         ordered, trained = part.sort_values("boundary"), side == "trained"
         peak = ordered["cosine"].to_numpy().argmax()
         large, small = (19, 8) if trained else (12, 4)
@@ -103,7 +103,7 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
                 "opacity": 1,
             },
             line={
-                "color": COLOURS[number % slots % len(COLOURS)],
+                "color": COLOURS[slots.index(slot) % len(COLOURS)],
                 "dash": "dot" if trained else "solid",
                 "width": 2.5 if trained else 2,
             },
