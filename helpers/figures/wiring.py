@@ -148,6 +148,6 @@ def slot_costs(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         figure,
         title="What each slot costs: one slot changed at a time",
         x="slot of the drafter's fused input",
-        y="change of the accept rate (percentage points)",
+        y="change of accept rate (points)",
         caption=caption,
     )

@@ -74,7 +74,7 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
     )
     outcome = "confirmed" if low > 0 else "refuted" if high < 0 else "inconclusive"
     reason = (
-        f"as trained minus as served: {gain.difference:+.3f} [{low:+.3f}, {high:+.3f}] in accept rate, paired by text"
+        f"As trained minus as served: {gain.difference:+.3f} [{low:+.3f}, {high:+.3f}] in accept rate, paired by text"
     )
     ledger.verdict(h, outcome, because=[one, two], reason=reason)  # type: ignore[arg-type]
 

@@ -136,8 +136,10 @@ def brief_hashes(text: str) -> str:
 
 
 def counted(ledger: View) -> list[Evidence]:
-    """Measured rates and differences."""
-    return [e for e in ledger.state.evidence() if e.source in COUNTED]
+    """Measured rates and differences; a rate that a difference names already is not told twice."""
+    found = [e for e in ledger.state.evidence() if e.source in COUNTED]
+    named = {e.values[side] for e in found if e.values.get("sides") for side in ("first", "second")}
+    return [e for e in found if e.source != "measurement" or e.profile not in named]
 
 
 def pictures(ledger: View) -> list[Section]:

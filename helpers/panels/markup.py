@@ -9,7 +9,7 @@ TEXT = "color:var(--jp-content-font-color1,inherit)"
 _LINE = "1px solid var(--jp-border-color2,#ccc)"
 _CELL = (
     f"text-align:left;vertical-align:top;padding:.2em .8em .2em 0;border-bottom:{_LINE};"
-    "font-variant-numeric:tabular-nums"
+    "font-variant-numeric:tabular-nums;overflow-wrap:anywhere;min-width:2.5em"
 )
 _TABLE = f"border-collapse:collapse;margin:.3em 0 .8em;line-height:1.4;{TEXT}"
 _PRE = (

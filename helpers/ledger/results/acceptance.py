@@ -53,11 +53,10 @@ def again(result: Measurement) -> str:
 @reader("helpers.acceptance.measurement.PairedDifference")
 def difference(result: PairedDifference) -> Summary:
     """Two configurations, prompt by prompt."""
-    low, high = result.ci95
     return Summary(
         source="difference",
         title=f"acceptance of {result.first} minus {result.second}",
-        summary=f"{result.difference:+.3f} [{low:+.3f}, {high:+.3f}] in accept rate, over the same prompts",
+        summary=str(result),
         values=result.model_dump(mode="json"),
         seed=0,
         n=result.requests,

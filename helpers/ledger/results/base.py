@@ -13,6 +13,7 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.ledger.redaction import tree_without_secrets, without_secrets
+from helpers.worded import Worded
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ def summarise(result: Any) -> Summary:
         if callable(how := getattr(result, method, None)):
             values = how(mode="json") if method == "model_dump" else how()
             if isinstance(values, Mapping):
-                return of_values(values, source=type(result).__name__.lower())
+                said = {"summary": str(result)} if isinstance(result, Worded) else {}
+                return of_values({**said, **values}, source=type(result).__name__.lower())
     raise UsageError(
         "WB-LEDGER-RESULT",
         f"a {type(result).__module__}.{type(result).__qualname__} cannot be evidence",

@@ -146,6 +146,8 @@ def comparison(result: SlotComparison) -> Summary:
 def replay(result: Replay) -> Summary:
     """What acceptance a wiring gives, from the capture."""
     taps = ", ".join(map(str, result.taps))
+    asked = [f"--taps {taps.replace(' ', '')}"] if all(isinstance(tap, int) for tap in result.taps) else []
+    asked += [f"--new-tokens {result.new_tokens}"] if result.new_tokens is not None else []
     entropy = f", step-1 cross-entropy {result.cross_entropy:.4f} nats" if result.cross_entropy is not None else ""
     return Summary(
         source="replay",
@@ -156,9 +158,7 @@ def replay(result: Replay) -> Summary:
         seed=0,
         n=result.verify_steps,
         unit="verify steps",
-        command=f"workbook replay --draft DRAFT --target TARGET --capture CAPTURE --taps {taps.replace(' ', '')}"
-        if all(isinstance(tap, int) for tap in result.taps)
-        else "workbook replay --draft DRAFT --target TARGET --capture CAPTURE",
+        command=" ".join(["workbook replay --draft DRAFT --target TARGET --capture CAPTURE", *asked]),
     )
 
 

@@ -44,6 +44,7 @@ class Replay(BaseModel):
         accept_rate: correct / proposed drafts; ci95 by bootstrap over requests.
         survival: ``survival[i]`` is S(i + 1).
         verify_steps: n of the rates; rounds_left_out: requests whose last round the captured text does not decide.
+        new_tokens: scored as if requests had ended after so many; None: every round that the texts decide.
         cross_entropy: nats, of the drafter's first step against the target's own distribution, mean over rows; over the
             drafter's vocabulary, so that what lies outside counts for nobody. None where the target's last state was
             not captured.
@@ -65,6 +66,7 @@ class Replay(BaseModel):
     cross_entropy_ci95: tuple[float, float] | None
     rows: int
     rounds_left_out: int
+    new_tokens: int | None = None
     notes: list[str] = []
 
 

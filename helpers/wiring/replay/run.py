@@ -49,7 +49,7 @@ def replay(
             expected=f"more than {steps + 1} new tokens a request",
             next="workbook capture BOX RUN --prompts FILE --max-new-tokens 72",
         )
-    return summarise(say(wiring), steps, scores, drafter.notes)
+    return summarise(say(wiring), steps, scores, drafter.notes).model_copy(update={"new_tokens": new_tokens})
 
 
 def versus(
