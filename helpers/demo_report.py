@@ -80,7 +80,6 @@ def write_demo_report(
             [
                 "The miswired server was started again with SGLang's own forward hooks and sent the training dump's "
                 "token ids. The dump's features and the drafter's feed are compared token by token.",
-                story.cause(found),
             ],
             story.slot_rows(found),
             slot_matrix(slot_matrix_rows(compared), caption=tokens),
@@ -101,6 +100,7 @@ def write_demo_report(
         Section("Findings", [_verdict(found)], story.finding_rows(found)),
         Section("Findings of the off-by-one server", [_verdict(off)], story.finding_rows(off)),
         Section("Limits", [*LIMITS, story.NOT_MEASURED]),
+        Section("Commands to reproduce", ["In a checkout of the workbook:"], commands=["make demo"]),
         glossary(),
     ]
     data: dict[str, Any] = {
