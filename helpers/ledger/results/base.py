@@ -151,13 +151,23 @@ def of_values(values: Mapping[str, Any], *, source: str = "values") -> Summary:
 def brief(values: Mapping[str, Any], *, limit: int = 6) -> str:
     """The first figures as words.
 
-    >>> brief({"rate": 0.51234567, "n": 12})
-    'rate 0.5123, n 12'
+    >>> brief({"rate": 0.51234567, "n": 12, "by_slot": [0.25, 0.51234567]})
+    'rate 0.5123, n 12, by_slot 0.25 0.5123'
     """
-    flat = [(key, value) for key, value in values.items() if isinstance(value, str | int | float) or value is None]
-    shown = [f"{key} {round(value, 4) if isinstance(value, float) else value}" for key, value in flat[:limit]]
+    flat = [(key, said) for key, value in values.items() if (said := _brief(value, limit)) is not None]
+    shown = [f"{key} {said}" for key, said in flat[:limit]]
     more = len(values) - len(shown)
     return ", ".join([*shown, *([f"{more} more"] if more else [])])
+
+
+def _brief(value: Any, limit: int) -> str | None:
+    """A figure, or a few of them, as a word; None where that would be no brief one."""
+    if isinstance(value, list) and 0 < len(value) <= limit:
+        parts = [_brief(item, 0) for item in value]
+        return None if None in parts else " ".join(map(str, parts))
+    if isinstance(value, str | int | float) or value is None:
+        return str(round(value, 4) if isinstance(value, float) else value)
+    return None
 
 
 def jsonable(value: Any) -> Any:
