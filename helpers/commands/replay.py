@@ -67,7 +67,7 @@ def replay(
         if tried is not None and source.capture.slots:
             served = room.versus(drafter, lender, source, wiring, source.served(), steps=steps, new_tokens=new_tokens)
             result["served"] = served.model_dump(mode="json")
-            text.append(describe_served(served))
+            text += [describe_served(served)] if served.taps != replayed.taps else []
         text += ["", describe_shares(shares)]
         if search:
             trained = None if train is None else trained_at(source.capture, train)

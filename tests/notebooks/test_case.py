@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from helpers.ledger import Ledger, read_ledger
 from helpers.ledger.check import verify
 from helpers.paths import ROOT
 from helpers.serving import find_runs, load_profiles
+from helpers.tensors.capture import read_capture
 
 NAMES = sorted(path.name for path in (ROOT / "notebooks").glob("[1-9]*.ipynb"))
 REFUTED = ("tp-shard", "a2a-gather", "order", "token-shift", "form", "scaled")
@@ -116,6 +118,27 @@ def test_the_commands_of_the_report_run_elsewhere(case: Ledger) -> None:
     assert set(load_profiles(case.folder / "bench" / "profiles.toml")) == {"baseline", "miswired", "mended"}
     for capture in (case.folder / "captures").iterdir():
         assert load_profiles(capture / "profiles.toml")["miswired"].capture is True
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_the_commands_of_the_report_give_the_same_again(case: Ledger, folder: Path) -> None:
+    """In a shell, as a colleague would: exit 1 is "something was found wrong", which is the case here."""
+    report = json.loads((case.folder / "report.json").read_text())
+    place = f"export WORKBOOK_INVESTIGATIONS={folder}"
+    lines = [place if line.startswith("export WORKBOOK_INV") else line for line in report["commands"]]
+    guard = 'workbook() { command workbook "$@" || [ $? -eq 1 ] || { echo "FAILED: $*"; exit 9; }; }'
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([guard, *lines])], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    again = [read_capture(path) for path in (case.folder / "captures-again").iterdir()]
+    known = [read_capture(path) for path in (case.folder / "captures").iterdir()]
+    for one in known:
+        (same,) = [other for other in again if len(other.info.requests) == len(one.info.requests)]
+        assert [file.sha256 for file in same.info.files] == [file.sha256 for file in one.info.files]
+    (rate,) = {e.values["accept_rate"] for e in case.evidence_on("fix") if e.title == "the mended server"}
+    assert f"{rate:.3f} [" in done.stdout, "the acceptance of the mended server, measured again"
 
 
 @pytest.mark.full

@@ -73,9 +73,17 @@ def again(path: Path, about: dict[str, Any]) -> str | None:
     # A single new token is what a dump's own texts are sent with; answers are asked for by prompts.
     asked = f"--prompts PROMPTS --limit {len(about['requests'])} --max-new-tokens {tokens}"
     texts = "--replay DUMP" if tokens == 1 else asked
-    return (
-        f"workbook serve BOX {name} --profiles {shlex.quote(str(profiles))} && "
-        f"workbook capture BOX {name} {texts} --out {shlex.quote(f'again/{path.name}')} && workbook stop BOX {name}"
+    out = path.parent.with_name(f"{path.parent.name}-again") / path.name
+    # `serve` puts no patch in by itself, so that no server is patched unasked; a bench and an investigation do.
+    patches = [shlex.quote(patch) for patch in about.get("patches", ())]
+    return " && ".join(
+        [
+            *(f"workbook patch BOX apply {patch}" for patch in patches),
+            f"workbook serve BOX {name} --profiles {shlex.quote(str(profiles))}",
+            f"workbook capture BOX {name} {texts} --out {shlex.quote(str(out))}",
+            f"workbook stop BOX {name}",
+            *(f"workbook patch BOX revert {patch}" for patch in patches),
+        ]
     )
 
 
