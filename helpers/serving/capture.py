@@ -20,6 +20,7 @@ from helpers.serving.arming import armed, discard
 from helpers.serving.asking import Prompt, ask_all, get
 from helpers.serving.model import check_tokens, model_facts
 from helpers.serving.preflight.arguments import settings_of
+from helpers.serving.profile_file import PROFILE_FILE, save_profiles
 from helpers.serving.registry import get_run
 from helpers.uploads import upload
 from helpers.words import as_typed
@@ -55,7 +56,7 @@ def capture(
             share cached rows, which then pass the hook only once.
 
     Returns:
-        ``out``. The capture also stays on the box, in the run's folder.
+        ``out``; what was served lies in it as profiles.toml. The capture also stays on the box, in the run's folder.
 
     Raises:
         UsageError: WB-CAPTURE-OUT, WB-CAPTURE-NO-HOOK, WB-CAPTURE-BOUNDARIES, WB-CAPTURE-NO-PROMPTS,
@@ -88,6 +89,7 @@ def capture(
             raise
         bar.update("pulling")
         fetch(box, folder, out)
+    save_profiles(out / PROFILE_FILE, [run.profile])
     return out
 
 

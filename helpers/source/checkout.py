@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from helpers.errors import RemoteFailed
+from helpers.worded import Worded
 from helpers.words import as_typed
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ print(json.dumps(answer))
 
 
 @dataclass(frozen=True)
-class Checkout:
+class Checkout(Worded):
     """A checkout of SGLang on a box.
 
     Attributes:
@@ -62,6 +63,12 @@ class Checkout:
     @property
     def root(self) -> str:
         return posixpath.dirname(self.package)
+
+    def __str__(self) -> str:
+        return (
+            f"sglang {self.version or 'of an unknown version'} in {self.root}, as {self.python} "
+            f"(Python {self.python_version}) imports it"
+        )
 
 
 def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | None = None) -> Checkout:

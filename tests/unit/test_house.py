@@ -124,6 +124,16 @@ def test_locks_environment_and_project_agree() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_a_notebook_ends_with_what_comes_next(path: Path) -> None:
+    prose = ["".join(c["source"]) for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "markdown"]
+    named = re.findall(r"\]\((\w+\.ipynb)\)", "\n".join(prose[-2:]))
+    names = [p.name for p in NOTEBOOKS]
+    assert set(named) <= set(names)
+    after = names[names.index(path.name) + 1 :]
+    assert any(name in named for name in after[:1] or names[1:]), "the next one, or where to begin with one's own box"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_notebooks_are_prose_and_short_cells(path: Path) -> None:
     cells = json.loads(path.read_text())["cells"]
     code = [c for c in cells if c["cell_type"] == "code"]
