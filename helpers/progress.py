@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import TextIO
 
 
@@ -33,6 +34,11 @@ class Progress:
         self._last = 0.0
         self._stream: TextIO = sys.stdout if in_notebook() else sys.stderr
         self._terminal = self._stream.isatty()
+
+    @property
+    def shown(self) -> bool:
+        """Whether a stage was shown."""
+        return bool(self._stage)
 
     def seconds(self) -> float:
         return time.monotonic() - self._start
@@ -74,6 +80,26 @@ def progress(title: str, *, enabled: bool = True, done: str = "done") -> Iterato
         task.done("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
     task.done(done)
+
+
+@contextmanager
+def slow(title: str, stage: str, *, after: float = 2.0) -> Iterator[None]:
+    """A task that is usually over at once: words only where it takes longer than ``after`` seconds.
+
+    >>> with slow("comparison", "compiling"):
+    ...     pass
+    """
+    task = Progress(title)
+    timer = Timer(after, task.update, (stage,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+    if task.shown:
+        task.done("done")
 
 
 def show_command(text: str) -> None:

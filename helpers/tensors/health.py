@@ -71,6 +71,8 @@ class Health:
 def row_hash(x: Tensor) -> Int64[Tensor, " N"]:
     """A number for each row, equal for equal bits: the same in whatever block the row is looked at."""
     x = x.contiguous()
+    if x.storage_offset() * x.dtype.itemsize % 8:  # torch views no words that start inside one
+        x = x.clone()
     words = x.view(torch.uint8 if x.shape[1] * x.dtype.itemsize % 8 else torch.int64)
     mixed = words.long() if words.dtype == torch.uint8 else words ^ (words >> 31)  # high bits count as low ones do
     return (mixed * weights_of(words.shape[1])).sum(dim=1)

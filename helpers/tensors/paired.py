@@ -8,19 +8,22 @@ cost a pass of their own before. Each thread has its own stretch of tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from helpers.tensors import streaming
 from helpers.tensors.dumps import Sample
-from helpers.tensors.streaming import Rows, Run, Total
+from helpers.tensors.pieces import Rows, Run, Total
 
 SMALL = 1 << 22  # values that are not worth a second thread
+LARGE = 1 << 26  # values from which on compiled code is taken: it costs half a second to load, the first time three
 
 
 @dataclass(frozen=True)
@@ -114,14 +117,33 @@ def compare_rows(
         raise ValueError(f"{tokens} tokens are too few for shifts of {edge}, with {left_out} left out")
     keep = torch.ones(tokens, dtype=torch.bool) if padding is None else ~padding
     keep[:left_out] = False
-    run = Run(one, two, tuple(shifts), counts, keep)
+    run = Run(one, two, tuple(shifts), counts, keep, torch.get_num_threads())
+    how = way(run)
     with one_thread_an_operation(run.values) as threads, ThreadPoolExecutor(threads) as pool:
         cuts = [tokens * i // threads for i in range(threads + 1)]
         parts = [slice(cuts[i], cuts[i + 1]) for i in range(threads)]
         if centred:
-            run.find_means(list(pool.map(run.sums, parts)))
-        totals = list(pool.map(run.stretch, parts))
+            run.find_means(list(pool.map(partial(how.sums, run), parts)))
+        totals = list(pool.map(partial(how.stretch, run), parts))
     return result(run, totals, centred)
+
+
+def way(run: Run) -> Way:
+    """Compiled code where the stacks are large, torch where it would not be worth its loading."""
+    if run.values < LARGE:
+        return Way(streaming.sums, streaming.stretch)
+    from helpers.tensors import fused  # here, since it loads numba
+
+    fused.ready(run)
+    return Way(fused.sums, fused.stretch)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a stretch of tokens is worked through: for the means, then for everything."""
+
+    sums: Callable[[Run, slice], tuple[list[Tensor], int]]
+    stretch: Callable[[Run, slice], Total]
 
 
 @contextmanager

@@ -92,7 +92,9 @@ def test_dependencies_point_one_way() -> None:
 
 
 def test_importing_helpers_is_cheap() -> None:
-    probe = "import sys, helpers; print(sorted({'torch','pandas','plotly','paramiko','numpy'} & set(sys.modules)))"
+    probe = (
+        "import sys, helpers; print(sorted({'torch','pandas','plotly','paramiko','numpy','numba'} & set(sys.modules)))"
+    )
     out = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"
 

@@ -10,11 +10,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from helpers.tensors import paired, streaming
+from helpers.tensors import fused, paired, streaming
 from helpers.tensors.dumps import read_dump
 from helpers.tensors.health import row_hash
 from helpers.tensors.paired import compare_rows
 from helpers.tensors.statistics import SHIFTS
+
+
+@pytest.fixture(params=["torch", "compiled"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each way of taking products is held to the same tests, whatever the stacks' size."""
+    monkeypatch.setattr(paired, "LARGE", 0 if request.param == "compiled" else 1 << 60)
+    return str(request.param)
 
 
 def pair(tokens: int, slots: int = 3, others: int = 2, hidden: int = 16) -> tuple[Tensor, Tensor]:
@@ -32,9 +39,14 @@ def means(x: Tensor, y: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("shifts", [(0,), SHIFTS, (1,)])
 @pytest.mark.parametrize("block", [2000, 1_400_000])
+@pytest.mark.usefixtures("way")
 def test_as_the_obvious_code(shifts: tuple[int, ...], block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "CACHE", block)
-    monkeypatch.setattr(streaming, "PIECE", 9 if block == 2000 else 512)
+    if block == 2000:  # pieces of nine tokens, read a few at a time
+        monkeypatch.setattr(streaming, "CACHE", block)
+        monkeypatch.setattr(streaming, "PIECE", 9)
+        monkeypatch.setattr(fused, "PIECE", 9)
+        monkeypatch.setattr(fused, "FEW", 2)
+        monkeypatch.setattr(fused, "BUDGET", block)
     for tokens in (7, 40):
         a, b = pair(tokens)
         x, y = a.double(), b.double()
@@ -58,6 +70,7 @@ def test_as_the_obvious_code(shifts: tuple[int, ...], block: int, monkeypatch: p
         assert plain.centred is None
 
 
+@pytest.mark.usefixtures("way")
 def test_threads_have_stretches_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = pair(101)
     alone = compare_rows(a, b, shifts=SHIFTS, centred=True)
@@ -74,6 +87,7 @@ def test_threads_have_stretches_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
     assert alone.tokens == together.tokens
 
 
+@pytest.mark.usefixtures("way")
 def test_broken_rows_are_counted_and_in_no_mean() -> None:
     a, b = pair(30)
     clean = compare_rows(a, b, centred=True, padding=torch.arange(30) >= 20)
@@ -95,6 +109,7 @@ def test_broken_rows_are_counted_and_in_no_mean() -> None:
         _ = unpadded.repeated
 
 
+@pytest.mark.usefixtures("way")
 def test_slots_against_a_ladder_of_a_mapped_dump(tmp_path: Path) -> None:
     x = dump_files.states(12, 3, hidden=32)
     dump_files.speculators(tmp_path, 0, x)
@@ -121,3 +136,5 @@ def test_a_hash_sees_signs_and_places() -> None:
     assert hashes[0] == hashes[3]
     assert len(set(hashes)) == 3
     assert len(set(row_hash(x[:, :5].float()).tolist())) == 3  # no whole words
+    within = torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape)  # rows that start inside a word
+    assert row_hash(within).tolist() == hashes
