@@ -12,7 +12,7 @@ export PYTHONUNBUFFERED = 1
 HAS := $(shell sed -n 's/^torch=//p' $(STAMP) 2>/dev/null)
 KIND := $(or $(TORCH),$(HAS),cpu)
 
-.PHONY: setup demo test test-full lab bench lint check-python
+.PHONY: setup demo test test-full lab picture bench lint check-python
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -39,7 +39,12 @@ test-full: $(STAMP)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 lab: $(STAMP)
 	$(BIN)/workbook lab up
+	@echo "The lab stays up when JupyterLab ends: $(BIN)/workbook lab down stops it."
 	$(BIN)/jupyter lab $(AS_ROOT) --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
+
+# The README's picture, of a demo that was run here (make demo); it needs Chromium.
+picture: $(STAMP)
+	$(BIN)/python tools/picture.py
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -22,7 +22,8 @@ MIB = 1 << 20
 RANKS = 8
 
 
-NAMES = ("pull_vs_scp_verified", "pull_vs_scp", "pull_8_replicas_vs_scp", "exec_vs_ssh_mux")
+REPLICAS = ("pull_8_replicas_vs_scp", "pull_8_replicas_vs_tee")
+NAMES = ("pull_vs_scp_verified", "pull_vs_scp", *REPLICAS, "exec_vs_ssh_mux")
 
 
 def rows(names: Sequence[str] = NAMES) -> Iterator[Row]:
@@ -32,8 +33,8 @@ def rows(names: Sequence[str] = NAMES) -> Iterator[Row]:
         with running(folder) as server:
             if pulls := [name for name in names if name.startswith("pull_vs")]:
                 yield from _pulls(server, folder, pulls)
-            if "pull_8_replicas_vs_scp" in names:
-                yield _replicas(server, folder)
+            if replicas := [name for name in names if name in REPLICAS]:
+                yield from _replicas(server, folder, replicas)
             if "exec_vs_ssh_mux" in names:
                 yield _round_trip(server)
 
@@ -92,7 +93,7 @@ def _pulls(server: Server, folder: Path, names: Sequence[str]) -> Iterator[Row]:
         _clear(path)
 
 
-def _replicas(server: Server, folder: Path) -> Row:
+def _replicas(server: Server, folder: Path, names: Sequence[str]) -> Iterator[Row]:
     source, ours, theirs = server.home / "capture", folder / "ours", folder / "theirs"
     source.mkdir()
     tensors = {f"boundary.{number:03d}": torch.randn(4096, 4096).bfloat16() for number in range(4)}
@@ -112,14 +113,28 @@ def _replicas(server: Server, folder: Path) -> Row:
     def copy() -> None:
         _scp(server, source, theirs, "-r")
 
-    times = by_turns(pull, copy, before=clear)
+    def tee() -> None:
+        """What any tool must do at least: one file over the link, eight written. Nothing compared, nothing verified."""
+        theirs.mkdir()
+        ssh = ["ssh", "-F", server.ssh_config, "-c", "aes128-gcm@openssh.com", "box", f"cat {source}/rank0.safetensors"]
+        with subprocess.Popen(ssh, stdout=subprocess.PIPE) as sender:
+            targets = [theirs / f"rank{rank}.safetensors" for rank in range(RANKS)]
+            subprocess.run(["tee", *targets], stdin=sender.stdout, stdout=subprocess.DEVNULL, check=True)
+        assert sender.returncode == 0, "ssh failed"
+
     pull()
     same = all(filecmp.cmp(ours / path.name, path, shallow=False) for path in source.iterdir())
     assert same, "the files differ"
     what = f"{RANKS} rank files with equal tensors and headers of their own, {size:.0f} MiB, connections included"
+    for name, peer, words in (
+        ("pull_8_replicas_vs_scp", copy, "scp -r"),
+        ("pull_8_replicas_vs_tee", tee, "one file by ssh cat, eight written by tee, nothing compared or verified"),
+    ):
+        if name in names:
+            times = by_turns(pull, peer, before=clear)
+            yield Row(name, times.speedup, "x", f"{what}; peer: {words}; {times}")
     for path in (source, ours, theirs):
         _clear(path)
-    return Row("pull_8_replicas_vs_scp", times.speedup, "x", f"{what}; peer: scp -r; {times}")
 
 
 def _round_trip(server: Server) -> Row:

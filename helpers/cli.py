@@ -1,141 +1,18 @@
-"""The command `workbook`: wires the rooms' commands together and turns errors into exit codes.
-
-Exit codes: 0 done and good; 1 done, and something was found wrong; 2 bad usage or bad input; 3 the box is out of reach;
-4 the box answered, and the remote action failed; 130 interrupted (143 by SIGTERM, 129 by SIGHUP).
-"""
+"""The command `workbook`. What it is made of takes half a second to import: Ctrl-C there is an interrupt, too."""
 
 from __future__ import annotations
 
-import os
 import sys
-
-import typer
-from typer.exceptions import TyperException
-
-from helpers import __version__
-from helpers.commands import (
-    archaeology,
-    bench,
-    boundaries,
-    box,
-    counters,
-    export,
-    facts,
-    investigate,
-    lab,
-    ledger,
-    preflight,
-    replay,
-    serving,
-    source,
-    sweep,
-    wiring,
-)
-from helpers.commands.output import emit_error
-from helpers.errors import UsageError, WorkbookError
-from helpers.interrupts import exit_status, interruptible
-
-HELP = """Find out why an EAGLE-3 drafter is accepted less often in serving than training promised.
-
-BOX is `lab` (the box on this machine: `workbook lab up`), an alias of ~/.ssh/config, or user@host.
-Exit codes: 0 good, 1 something was found wrong, 2 bad input, 3 box out of reach, 4 the remote action failed."""
-
-app = typer.Typer(
-    name="workbook",
-    help=HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-@app.callback()
-def root() -> None:
-    """Keeps `workbook` a group even while it has few commands; the help text is the app's."""
-
-
-app.add_typer(lab.app, name="lab", no_args_is_help=True)
-app.add_typer(ledger.app, name="ledger", no_args_is_help=True)
-for command in (
-    box.run,
-    facts.facts,
-    box.pull,
-    box.push,
-    serving.serve,
-    serving.stop,
-    serving.logs,
-    serving.runs,
-    archaeology.grep,
-    archaeology.show,
-    source.patch,
-    preflight.preflight,
-    boundaries.boundaries,
-    wiring.capture,
-    wiring.diagnose,
-    wiring.inspect,
-    replay.replay,
-    counters.counters,
-    bench.bench,
-    sweep.sweep,
-    ledger.report,
-    investigate.investigate,
-    export.export,
-):
-    app.command(no_args_is_help=True)(command)
-
-
-@app.command()
-def version() -> None:
-    """Prints the workbook's version."""
-    print(f"eagle-workbook {__version__}")
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point. A user's mistake becomes one message, a code and an exit status; nothing else is caught."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    # What follows `--` belongs to another program, its --json too.
-    as_json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    """Entry point: see `helpers.commands.app`."""
     try:
-        status = _run(arguments)
-    except WorkbookError as error:
-        emit_error(error, as_json=as_json)
-        raise SystemExit(error.exit_code) from None
-    except TyperException as error:
-        if error.format_message():  # empty: no command was given, and the help was shown
-            emit_error(_usage_error(error), as_json=as_json)
-        raise SystemExit(UsageError.exit_code) from None
-    except (KeyboardInterrupt, typer.Abort) as error:
+        from helpers.commands.app import run
+    except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        raise SystemExit(exit_status(error)) from None
-    except BrokenPipeError:
-        # The reader (head, less) went away: not an error, but the interpreter would complain at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
-    raise SystemExit(status if isinstance(status, int) else 0)
-
-
-def _run(arguments: list[str]) -> object:
-    """The command's result, or the exit status that it asked for.
-
-    Typer's own `app(...)` would turn an interrupt into an exit status of 130, which a remote command may have too.
-    """
-    command = typer.main.get_command(app)
-    try:
-        with interruptible(), command.make_context("workbook", arguments) as context:
-            return command.invoke(context)
-    except typer.Exit as done:
-        return done.exit_code
-
-
-def _usage_error(error: TyperException) -> UsageError:
-    """The argument parser's own complaint, in the form of all other errors."""
-    context = getattr(error, "ctx", None)
-    command = str(context.command_path) if context is not None else "workbook"
-    expected = (
-        str(context.get_usage()).removeprefix("Usage: ").strip() if context is not None else "see workbook --help"
-    )
-    return UsageError("WB-USAGE", error.format_message(), expected=expected, next=f"{command} --help")
+        raise SystemExit(130) from None
+    run(argv)
 
 
 if __name__ == "__main__":

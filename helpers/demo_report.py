@@ -12,6 +12,7 @@ from helpers.acceptance.tables import rate_rows, survival_rows
 from helpers.figures.acceptance import accept_rates, survival
 from helpers.figures.wiring import feature_norms, ladder, slot_matrix
 from helpers.ledger import story
+from helpers.ledger.glossary import glossary
 from helpers.ledger.report import ReportPaths, Section, write_report
 from helpers.wiring.tables import ladder_rows, norm_rows, slot_matrix_rows
 
@@ -79,7 +80,6 @@ def write_demo_report(
             [
                 "The miswired server was started again with SGLang's own forward hooks and sent the training dump's "
                 "token ids. The dump's features and the drafter's feed are compared token by token.",
-                story.cause(found),
             ],
             story.slot_rows(found),
             slot_matrix(slot_matrix_rows(compared), caption=tokens),
@@ -100,6 +100,8 @@ def write_demo_report(
         Section("Findings", [_verdict(found)], story.finding_rows(found)),
         Section("Findings of the off-by-one server", [_verdict(off)], story.finding_rows(off)),
         Section("Limits", [*LIMITS, story.NOT_MEASURED]),
+        Section("Commands to reproduce", ["In a checkout of the workbook:"], commands=["make demo"]),
+        glossary(),
     ]
     data: dict[str, Any] = {
         "profiles": [row.model_dump(mode="json") for row in rows],

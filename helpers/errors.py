@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from helpers.words import visible
+
 
 class WorkbookError(Exception):
     """A failure that the user can act on.
@@ -33,12 +35,13 @@ class WorkbookError(Exception):
         self.lines = list(lines or [])
 
     def __str__(self) -> str:
-        parts = [f"{self.code}: {self.message}"]
+        """For people: a name that somebody chose stays on its line, and no log paints the terminal."""
+        parts = [f"{self.code}: {visible(self.message)}"]
         if self.expected:
-            parts.append(f"  expected: {self.expected}")
-        parts.extend(f"  | {line}" for line in self.lines)
+            parts.append(f"  expected: {visible(self.expected)}")
+        parts.extend(f"  | {visible(line)}" for given in self.lines for line in given.split("\n"))
         if self.next:
-            parts.append(f"  next: {self.next}")
+            parts.append(f"  next: {visible(self.next)}")
         return "\n".join(parts)
 
     def _render_traceback_(self) -> list[str]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.ledger.redaction import redact, redact_tree
+from helpers.words import as_typed
 
 #: Where a panel's display keeps the figures of its static twin: a list of plotly figures as JSON.
 FIGURES_MIME = "application/vnd.workbook.figures+json"
@@ -69,7 +70,7 @@ def export_notebook(notebook: Path, out: Path | None = None, *, redacted: bool =
             "WB-EXPORT-WRITE",
             f"{out} cannot be written: {error.strerror}",
             expected="a folder that can be written to",
-            next=f"ls -ld {out.parent}",
+            next=f"ls -ld {as_typed(out.parent)}",
         ) from error
     return Exported(out, figures, external_references(page))
 
@@ -172,5 +173,5 @@ def _read(notebook: Path) -> Any:
             "WB-EXPORT-NOTEBOOK",
             f"{notebook} cannot be exported: {said}",
             expected="an .ipynb file that was saved with its outputs",
-            next=f"ls -l {os.path.relpath(notebook.parent)}",
+            next=f"ls -l {as_typed(os.path.relpath(notebook.parent))}",
         ) from error

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import RemoteFailed
 from helpers.paths import REMOTE
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -87,7 +88,7 @@ def broken(name: str, python: str, lines: list[str]) -> RemoteFailed:
         "WB-REMOTE-PYTHON",
         f"{python} on {name} gave no answer",
         expected="Python 3.9 or later on a Linux box",
-        next=f"workbook run {name} -- {python} --version",
+        next=f"workbook run {name} -- {as_typed(python)} --version",
         lines=lines[-10:],
     )
 

@@ -23,25 +23,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from remote import processes
+from remote import processes, relying, runs
 
 
 def read(request: dict[str, Any]) -> dict[str, Any]:
-    """The files at ``paths`` (absolute), the journal, and since when (in seconds since 1970) ``pids`` run."""
+    """The files at ``paths`` (absolute), the journal, since when (in seconds since 1970) ``pids`` run, and the living
+    runs that ``patch`` (``{"name", "root"}``) on these files matters to."""
+    asked = request.get("patch")
     return {
         "files": {path: _file(Path(path)) for path in request["paths"]},
-        "journal": _journal(),
+        "journal": journal(),
         "processes": [_process(pid) for pid in request.get("pids", [])],
+        "relying": relying.relying(asked["name"], asked["root"], request["paths"]) if asked else [],
     }
 
 
 def write(request: dict[str, Any]) -> dict[str, Any]:
     """Replace ``files`` (``[{path, expect, data}]``, data in base64), all or none, and append ``entry`` to the journal.
 
-    Returns ``{"done": true}``, or ``{"error": {...}}`` when a file is not what was expected or cannot be written.
+    Returns ``{"done": true}``, or ``{"error": {...}}`` when a file is not what was expected or cannot be written, or
+    when a living run relies on it (without ``force``). No run begins meanwhile: the lock is theirs too.
     """
     try:
-        with _locked():
+        with _locked(), runs.locked():
+            paths = [file["path"] for file in request["files"]]
+            needed = relying.relying(request["entry"].get("patch", ""), request["entry"].get("root", ""), paths)
+            if needed and not request.get("force"):
+                return {"error": {"code": "WB-PATCH-IN-USE", "message": "a living run relies on it", "runs": needed}}
             return _write(request)
     except OSError as error:  # a home without room for the journal: what cannot be taken back does not go in
         return _refused("WB-PATCH-WRITE", f"{error.filename}: {error.strerror}; nothing was changed")
@@ -123,14 +131,25 @@ def _problem(path: Path, data: bytes) -> str:
     return ""
 
 
-def _journal() -> list[dict[str, Any]]:
+def journal() -> list[dict[str, Any]]:
     """The entries that can be read; the last line may be half of one after a power cut."""
     entries = []
     with contextlib.suppress(OSError):
         for line in (_folder() / "journal.jsonl").read_text().splitlines():
             with contextlib.suppress(ValueError):
-                entries.append(json.loads(line))
+                if isinstance(entry := json.loads(line), dict):
+                    entries.append(entry)
     return entries
+
+
+def journal_of(root: str) -> list[dict[str, Any]]:
+    """The journal's entries on one checkout."""
+    return [entry for entry in journal() if entry.get("root") == root]
+
+
+def digest(path: str) -> str | None:
+    """A file's sha256, None where it cannot be read."""
+    return _file(Path(path)).get("sha256")
 
 
 def _append(line: str) -> None:

@@ -11,18 +11,28 @@ import json
 import sys
 from typing import Any
 
-from remote import ports, runs, starting, stopping, watching
+from remote import ports, processes, runs, starting, stopping, watching
+
+ENDINGS, LINES = 20, 600  # so many of the newest dead runs have so many of their last lines told
 
 
 def listing(request: dict[str, Any]) -> dict[str, Any]:
-    """All runs with their state now, the oldest first; what cannot be read is named."""
+    """All runs with their state now, the oldest first; what cannot be read is named.
+
+    With ``endings`` the newest that died have ``last``: their log's last lines.
+    """
     found = []
     readable = runs.readable()
     for record in readable:
         state = runs.state(record)
         answers = state == "alive" and ports.answers(record["host"], record["port"])
         orphans = [] if state == "alive" else [p.as_dict() for p in watching.left(record)]
-        found.append({"record": record, "state": state, "answers": answers, "orphans": orphans})
+        rebooted = record["boot_id"] != processes.boot_id()
+        one = {"record": record, "state": state, "answers": answers, "orphans": orphans, "rebooted": rebooted}
+        found.append(one)
+    if request.get("endings"):
+        for one in [one for one in found if one["state"] in ("dead", "stranger")][-ENDINGS:]:
+            one["last"] = watching.last(one["record"]["id"], LINES)
     damaged = sorted(set(runs.ids()) - {record["id"] for record in readable})
     return {"runs": found, "damaged": damaged}
 

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 from remote import processes
 
 Record = dict[str, Any]
+#: What this side reads of a record; one that lacks any of it is damaged.
+NEEDED = ("id", "owner", "pid", "pgid", "start_time", "boot_id", "started", "host", "port")
 
 
 class Refused(Exception):
@@ -47,6 +50,8 @@ def load(run: str) -> Record:
     """
     try:
         record: Record = json.loads((folder(run) / "run.json").read_text())
+        if lacking := [key for key in NEEDED if not isinstance(record, dict) or key not in record]:
+            raise ValueError(f"its run.json lacks {', '.join(lacking)}")
     except (OSError, ValueError) as error:
         raise Refused("WB-SERVE-NO-RUN", f"there is no run {run!r} here ({error})", known=ids()) from error
     return record
@@ -78,15 +83,27 @@ def save(record: Record) -> None:
     write(folder(record["id"]) / "run.json", json.dumps(record, indent=1))
 
 
+def note_stop(record: Record, by: str, path: Path | None = None) -> None:
+    """Write down who stops a run, and when, before it is signalled: a stop that is interrupted has been one too.
+
+    A full disk keeps nobody from stopping a server.
+    """
+    record["stopped"] = {"by": by, "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    with contextlib.suppress(OSError):
+        write(path or folder(record["id"]) / "run.json", json.dumps(record, indent=1))
+
+
 def leader(record: Record) -> processes.Process | None:
     """The living process that was started for the run, or None; never another one that was given its pid."""
     return processes.same(record["pid"], record["start_time"], record["boot_id"])
 
 
 def state(record: Record) -> str:
-    """``alive``, ``dead``, or ``stranger``: dead, and its pid is now somebody else's."""
+    """``alive``; ``stopped``: by somebody; ``dead``: by itself; or ``stranger``: dead, and its pid is another's now."""
     if leader(record):
         return "alive"
+    if record.get("stopped"):
+        return "stopped"
     other = processes.find(record["pid"])
     return "stranger" if other and other.alive else "dead"
 

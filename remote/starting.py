@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from remote import draft, ports, processes, runs
+from remote import draft, editing, ports, processes, relying, runs
 
 
 def probe(request: dict[str, Any]) -> dict[str, Any]:
@@ -33,13 +33,19 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
 
     The request holds ``record`` (run.json without this side's facts), ``argv`` and ``env`` as the server gets them (the
     record has them without secrets), ``prepend`` (put in front of path-like variables), ``draft`` (folder and ids for
-    a copy, or null) and ``folders`` that must be models.
+    a copy, or null), ``folders`` that must be models, and ``journal``: how many entries the journal of patches had for
+    this checkout when the start was planned (absent: not looked at).
+
+    Raises:
+        Refused: WB-SERVE-NO-MODEL, WB-SERVE-PORT-TAKEN, WB-SERVE-NO-PROGRAM, or WB-SERVE-SOURCE-CHANGED where the
+            checkout is no longer what run.json would say of it.
     """
     record = request["record"]
     folder = runs.folder(record["id"])
     if missing := _models(request["folders"])[0]:
         raise runs.Refused("WB-SERVE-NO-MODEL", f"there is no model at {missing[0]}", missing=missing)
     with runs.locked():
+        _source(record, request.get("journal"))
         _port(record["host"], record["port"])
         folder.mkdir(mode=0o700)  # the log of a server tells its arguments, keys among them
         try:
@@ -136,6 +142,26 @@ def _port(host: str, wanted: int | None) -> int:
         who = f"pid {holder.pid}: {holder.command}" if holder else "a process that this user may not see"
         raise runs.Refused("WB-SERVE-PORT-TAKEN", f"port {wanted} on {host} is taken by {who}")
     return wanted
+
+
+def _source(record: runs.Record, planned: int | None) -> None:
+    """Refuse a start whose source was changed after it was looked at: by a patch, or a patched file by hand.
+
+    Patches are written under the lock under which runs begin, so what is found here holds until run.json tells of it.
+    """
+    root = relying.root_of(record)
+    entries = editing.journal_of(root)
+    if planned is not None and len(entries) != planned:
+        last = entries[-1] if entries else {}
+        who = f": {last['action']} of {last['patch']} by {last['by']} at {last['time']}" if last else ""
+        raise runs.Refused("WB-SERVE-SOURCE-CHANGED", f"{root} was patched while this start was being prepared{who}")
+    for patch in record.get("patches", []):
+        for path, expected in patch["files"].items():
+            if expected is not None and editing.digest(relying.at(root, path)) != expected:
+                raise runs.Refused(
+                    "WB-SERVE-SOURCE-CHANGED",
+                    f"{relying.at(root, path)} was changed while this start was being prepared",
+                )
 
 
 def _models(folders: list[str]) -> tuple[list[str], dict[str, Any]]:

@@ -34,6 +34,7 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
             "WB-SERVE-OTHER-OWNER",
             f"run {record['id']} was started by {record['owner']}, not by {request['owner']}",
             owner=record["owner"],
+            run=record["id"],
         )
     began = time.monotonic()
     leader = runs.leader(record)
@@ -47,14 +48,17 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         )
     memory = gpus.before([p.pid for p in [*members, *outside]])
     targets = [*members, *outside] if request["orphans"] else members
+    if leader:
+        runs.note_stop(record, request["owner"])
     _signal(targets, record, leader, signal.SIGTERM)
     killed: Processes = []
     if not _gone(targets, request["grace"]):
         killed = [p for p in targets if _alive(p)]
     left, orphans = _finish(record, targets, orphans=request["orphans"])
-    answer = {
+    return {
         "run": record["id"],
         "was": "alive" if leader else "dead",
+        "stopped": record.get("stopped"),
         "signalled": [p.as_dict() for p in targets],
         "killed": [p.as_dict() for p in killed],
         "left": [p.as_dict() for p in left],
@@ -63,10 +67,6 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
         "gpu": gpus.after(memory),
         "seconds": round(time.monotonic() - began, 3),
     }
-    if leader:
-        record["stopped"] = {"by": request["owner"], "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-        runs.save(record)
-    return answer
 
 
 def _sort(record: runs.Record, leader: processes.Process | None) -> tuple[Processes, Processes]:

@@ -22,6 +22,7 @@ from remote import ports, processes, runs
 Event = dict[str, Any]
 POLL, BEAT = 0.2, 2.0  # seconds
 TAIL_BYTES = 1 << 20  # how far back the last lines are looked for
+LAST_BYTES = 1 << 16  # of a log that is told among others
 BLOCK, LONGEST = 1 << 20, 10_000  # bytes read at a time, characters of a line that are passed on
 LINE = re.compile(rb"[^\r\n]*[\r\n]|[^\r\n]+$")  # a progress bar's \r ends a line as well
 
@@ -92,6 +93,16 @@ def tail(log: Path, count: int) -> int:
         starts = [base, *(base + found.end() for found in re.finditer(rb"\n", file.read()))]
     starts = [at for at in starts if at < size]
     return starts[-count] if 0 < count <= len(starts) else (starts[0] if count and starts else size)
+
+
+def last(run: str, count: int) -> list[str]:
+    """The log's last lines, none where there is no log."""
+    log = runs.folder(run) / "server.log"
+    try:
+        events, _, _ = read(log, max(tail(log, count), log.stat().st_size - LAST_BYTES), last=True)
+    except OSError:
+        return []
+    return [event["text"] for event in events]
 
 
 def left(record: runs.Record) -> list[processes.Process]:

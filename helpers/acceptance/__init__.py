@@ -24,6 +24,8 @@ from helpers.acceptance.sweep_results import Sweep as Sweep
 from helpers.acceptance.sweep_results import read_rows as read_rows
 from helpers.acceptance.sweep_results import sweep_frame as sweep_frame
 from helpers.acceptance.sweep_results import sweep_text as sweep_text
+from helpers.acceptance.sweep_rounds import pooled_frame as pooled_frame
+from helpers.acceptance.sweep_rounds import sweep_rounds as sweep_rounds
 from helpers.acceptance.sweep_run import sweep as sweep
 from helpers.acceptance.tables import rate_rows as rate_rows
 from helpers.acceptance.tables import survival_rows as survival_rows

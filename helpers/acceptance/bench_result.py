@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from helpers.acceptance.measurement import Measurement, measurement
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.versus import Versus, text_differences, versus
 from helpers.errors import RemoteFailed
+from helpers.serving.profile_file import PROFILE_FILE
 
 SCHEMA = "workbook.bench/1"
 Key = tuple[str, int, str, int]
@@ -61,6 +63,21 @@ class Bench:
     def partial(self) -> bool:
         """Whether answers are missing."""
         return self.answered < self.asked
+
+    @property
+    def command(self) -> str:
+        """The same by the command line, with the servers started for it; BOX and PROMPTS stand for themselves."""
+        names, passes, seeds = [arm.name for arm in self.arms], self.arms[0].passes, self.settings.seeds
+        words = ["workbook", "bench", "BOX", *names, "--pairs", str(passes), "--prompts", "PROMPTS"]
+        words += ["--profiles", str(self.folder / PROFILE_FILE), "--new-tokens", str(self.settings.max_new_tokens)]
+        words += ["--limit", str(self.asked // (len(names) * passes * len(seeds)))]
+        if self.settings.temperature:
+            words += ["--temperature", str(self.settings.temperature), *(w for s in seeds for w in ("--seed", str(s)))]
+        if self.settings.concurrency > 1:
+            words += ["--concurrency", str(self.settings.concurrency)]
+        if self.settings.endpoint != "generate":
+            words += ["--endpoint", self.settings.endpoint]
+        return shlex.join(words)
 
     def whole(self) -> Bench:
         """Itself, where no answer is missing; for a notebook, which must not go on with half of one.

@@ -1,8 +1,8 @@
 """A measurement that outlives its process: loads of one or several servers, every answer on disk as it comes.
 
 A folder holds ``settings.json`` (what results depend on), ``requests.jsonl`` (a line a request; the last chunk's
-``meta_info`` whole) and, at the end, ``summary.json``, schema ``workbook.bench/1``. The same call on the same folder
-goes on where the last one was cut, and asks again only what has no answer.
+``meta_info`` whole), ``profiles.toml`` and, at the end, ``summary.json``, schema ``workbook.bench/1``. The same call on
+the same folder goes on where the last one was cut, and asks again only what has no answer.
 
 >>> with connect("lab") as box:                                                          # doctest: +SKIP
 ...     bench([running(box, get_run(box, "right"))], prompts, LoadSettings(), Path("out"))
@@ -30,6 +30,7 @@ from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.progress import Progress
 from helpers.serving.model import check_tokens
 from helpers.serving.profile import Profile
+from helpers.serving.profile_file import PROFILE_FILE, save_profiles
 from helpers.serving.run import Run
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def bench(
     check(arms, prompts, settings)
     with Journal(out / ROWS) as journal:
         resumed = claim(out / SETTINGS, described(arms, prompts, settings, passes), schema=SCHEMA)
+        save_profiles(out / PROFILE_FILE, [arm.profile for arm in arms])
         todo = list(tasks_of(arms, prompts, settings, passes))
         before = {key_of(row) for row in journal.rows if row["ok"]}
         bar = Progress(f"bench {' '.join(arm.name for arm in arms)}", enabled=progress)

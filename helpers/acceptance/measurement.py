@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,6 +13,7 @@ from helpers.acceptance.intervals import paired_difference, ratio_interval
 from helpers.acceptance.load_records import Load, first_difference
 from helpers.acceptance.per_prompt import Sums, per_prompt
 from helpers.serving.profile import Profile
+from helpers.worded import Worded
 
 
 class Measurement(BaseModel):
@@ -36,6 +37,7 @@ class Measurement(BaseModel):
         step_s: seconds per verify step (per token without speculation) after the first token, at ``running`` requests;
             what the speed model takes. decode_steps: its n.
         passes: how often the prompts were asked, and servers started for it.
+        run: the run's id; of several (passes, a load that went on after a cut) all, with commas.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -68,6 +70,11 @@ class Measurement(BaseModel):
     step_s_ci95: tuple[float, float] | None = None
     decode_steps: int | None = None
     passes: int = 1
+
+    @property
+    def runs(self) -> list[str]:
+        """The runs' ids, the newest last."""
+        return self.run.split(", ") if self.run else []
 
 
 def measurement(
@@ -159,8 +166,36 @@ def _acceptance(profile: Profile, loads: Sequence[Load], sums: Sequence[Sums]) -
     }
 
 
-class PairedDifference(BaseModel):
-    """Accept rate of one profile minus another's over the same prompts, with a paired 95% interval."""
+class Counted(Protocol):
+    """Counts of one prompt."""
+
+    @property
+    def correct(self) -> int: ...
+    @property
+    def proposed(self) -> int: ...
+    @property
+    def verify_steps(self) -> int: ...
+
+
+class Side(BaseModel):
+    """One side of a difference: its accept rate over the prompts that both answered. ``verify_steps``: its n."""
+
+    model_config = ConfigDict(frozen=True)
+
+    accept_rate: float
+    ci95: tuple[float, float]
+    verify_steps: int
+
+    def __str__(self) -> str:
+        low, high = self.ci95
+        return f"{self.accept_rate:.3f} [{low:.3f}, {high:.3f}] (n = {self.verify_steps} verify steps)"
+
+
+class PairedDifference(Worded, BaseModel):
+    """Accept rate of one profile minus another's over the same prompts, with a paired 95% interval.
+
+    ``sides``: both rates, of the first and the second; None where only the difference is known.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -169,17 +204,41 @@ class PairedDifference(BaseModel):
     difference: float
     ci95: tuple[float, float]
     requests: int
+    sides: tuple[Side, Side] | None = None
+
+    def __str__(self) -> str:
+        low, high = self.ci95
+        first, second = (f" {side}" for side in self.sides) if self.sides else ("", "")
+        return (
+            f"accept rate of {self.first}{first} minus that of {self.second}{second}: {100 * self.difference:+.1f} "
+            f"points [{100 * low:+.1f}, {100 * high:+.1f}], paired over {self.requests} requests"
+        )
 
 
 def compare(first_name: str, first: Load, second_name: str, second: Load) -> PairedDifference:
     """Paired comparison of two loads' accept rates; both answered the same prompts in the same order."""
     if [a.id for a in first.answers] != [a.id for a in second.answers]:
         raise ValueError(f"{first_name} and {second_name} answered different prompts")
+    return paired(first_name, first.counters, second_name, second.counters)
+
+
+def paired(first_name: str, first: Sequence[Counted], second_name: str, second: Sequence[Counted]) -> PairedDifference:
+    """Accept rate of the first minus the second's; both hold the counts of the same prompts in the same order."""
+    one, other = (([float(c.correct) for c in side], [float(c.proposed) for c in side]) for side in (first, second))
+    difference, interval = paired_difference(one, other)
     sides = [
-        ([float(c.correct) for c in load.counters], [float(c.proposed) for c in load.counters])
-        for load in (first, second)
+        Side(
+            accept_rate=sum(correct) / sum(proposed),
+            ci95=ratio_interval(correct, proposed),
+            verify_steps=sum(int(c.verify_steps) for c in counts),
+        )
+        for (correct, proposed), counts in ((one, first), (other, second))
     ]
-    difference, interval = paired_difference(sides[0], sides[1])
     return PairedDifference(
-        first=first_name, second=second_name, difference=difference, ci95=interval, requests=len(first.answers)
+        first=first_name,
+        second=second_name,
+        difference=difference,
+        ci95=interval,
+        requests=len(first),
+        sides=(sides[0], sides[1]),
     )

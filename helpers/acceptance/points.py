@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from helpers.acceptance.arms import deciding
 from helpers.acceptance.grid import Grid, Spec, Wiring, invalid
 from helpers.acceptance.load_settings import problem_words
+from helpers.nearest import did_you_mean
 from helpers.serving.profile import Profile, Speculation
 
 BACKEND = "--attention-backend"
@@ -86,7 +87,10 @@ def _profile(grid: Grid, profiles: Mapping[str, Profile], name: str | None) -> P
     if name is None:
         raise invalid("a point names no profile, and the grid has no base", 'base = "right"')
     if name not in profiles:
-        raise invalid(f"there is no profile {name!r}", "one of " + ", ".join(sorted(profiles)))
+        meant = did_you_mean(name, profiles)
+        raise invalid(
+            f"there is no profile {name!r}" + (f", {meant}" if meant else ""), "one of " + ", ".join(sorted(profiles))
+        )
     return profiles[name]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.counters import RequestCounters
 from helpers.acceptance.load_records import Answer
 from helpers.acceptance.measurement import Measurement
 from helpers.acceptance.positions import TextStep, steps_of_stream
-from helpers.acceptance.prediction import continued, speed_model
+from helpers.acceptance.prediction import continued, order_contradictions, speed_model
 from helpers.acceptance.speed import SpeedModel, StepTime, step_cost
 from helpers.errors import UsageError
 
@@ -126,6 +127,59 @@ def held_out(frame: pd.DataFrame) -> pd.DataFrame:
             )
     columns = ["point", "curve", "num_steps", "predicted", "measured", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of speeds that the model predicts, beside the measured one.
+
+    Attributes:
+        points: how many were predicted from the others. apart: pairs of them whose measured intervals do not overlap.
+        contradictions: those pairs, (slower, faster) by measurement, that the model orders otherwise.
+        errors: predicted / measured - 1, by point.
+    """
+
+    points: int
+    apart: int
+    contradictions: tuple[tuple[str, str], ...]
+    errors: dict[str, float]
+
+    def lines(self) -> list[str]:
+        """For people."""
+        if not self.points:
+            return ["speed model: no curve has three numbers of draft steps and a baseline, so nothing was predicted"]
+        worst = max(self.errors, key=lambda point: abs(self.errors[point]))
+        lines = [
+            f"speed model: each of {self.points} points predicted from its curve's others; of {self.apart} pairs whose "
+            f"intervals are apart it orders {self.apart - len(self.contradictions)} as measured; "
+            f"furthest off: {worst}, {self.errors[worst]:+.0%}"
+        ]
+        return lines + [f"  ordered otherwise: {slow} is slower than {fast}" for slow, fast in self.contradictions]
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "points": self.points,
+            "apart": self.apart,
+            "contradictions": [list(pair) for pair in self.contradictions],
+            "errors": self.errors,
+        }
+
+
+def order_of(frame: pd.DataFrame) -> Order:
+    """Every point predicted by `held_out`, and the order of the predictions held against the measured one.
+
+    Args:
+        frame: as `held_out` takes it. One sweep's intervals know the prompts only; those of
+            `helpers.acceptance.sweep_rounds.pooled_frame` know what another start changes too.
+    """
+    table = held_out(frame)
+    rows = table.to_dict("records")
+    measured = {row["point"]: (row["measured"], row["low"], row["high"]) for row in rows}
+    apart = sum(a[2] < b[1] for a in measured.values() for b in measured.values())
+    wrong = order_contradictions({row["point"]: row["predicted"] for row in rows}, measured)
+    errors = {row["point"]: row["predicted"] / row["measured"] - 1 for row in rows}
+    return Order(len(rows), apart, tuple(wrong), errors)
 
 
 def steps_of_answer(answer: Answer) -> list[TextStep]:

@@ -11,7 +11,7 @@ from helpers.acceptance.sweep_state import State
 from helpers.errors import RemoteFailed, UsageError
 from helpers.progress import Progress, show_command
 from helpers.serving.argv import expand, server_environment
-from helpers.serving.launch import ATTEMPTS, plan, start
+from helpers.serving.launch import ATTEMPTS, plan, start, was_quicker
 from helpers.serving.profile import Profile
 from helpers.serving.registry import get_run
 from helpers.serving.run import Run
@@ -68,8 +68,10 @@ class Servers:
             if name not in wanted:
                 python, env = self._interpreter(self.profiles[whose])
                 if patches.status(self.box, name, python=python, env=env, servers=False).state == "applied":
-                    patches.revert(self.box, name, python=python, env=env)
-                    self._say(f"patch {name} reverted")
+                    if server:  # the next server may not get a source that its profile does not name
+                        patches.revert(self.box, name, python=python, env=env)
+                    needed = patches.take_back(self.box, name, python=python, env=env)
+                    self._say(f"patch {name} " + ("reverted" if needed is None else f"left in: {needed}"))
                 self.state.write("unpatch", name=name)
         for name in wanted:
             python, env = self._interpreter(self.profiles[server])
@@ -95,7 +97,7 @@ class Servers:
                 return start(self.box, planned)
             except RemoteFailed as error:
                 self.state.write("stopped", run=planned.id)
-                if error.code != "WB-SERVE-PORT-TAKEN" or attempt == ATTEMPTS:
+                if not was_quicker(error, point.profile) or attempt == ATTEMPTS:
                     raise
         raise AssertionError("the loop returns or raises")
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from helpers.acceptance.intervals import DRAWS, paired_difference
+from helpers.acceptance.intervals import DRAWS
 from helpers.acceptance.load_records import Answer, Load, divergence
-from helpers.acceptance.measurement import PairedDifference
+from helpers.acceptance.measurement import PairedDifference, paired
 from helpers.acceptance.per_prompt import per_prompt
 
 SHOWN = 24  # characters of text around a difference
@@ -179,11 +179,4 @@ def _accept_rates(
     common = [id for id in mine if id in theirs and mine[id].proposed and theirs[id].proposed]
     if not common:
         return None
-    sides = [
-        ([float(side[id].correct) for id in common], [float(side[id].proposed) for id in common])
-        for side in (mine, theirs)
-    ]
-    difference, interval = paired_difference(sides[0], sides[1])
-    return PairedDifference(
-        first=candidate, second=baseline, difference=difference, ci95=interval, requests=len(common)
-    )
+    return paired(candidate, [mine[id] for id in common], baseline, [theirs[id] for id in common])

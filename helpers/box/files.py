@@ -13,6 +13,7 @@ from helpers.box.execution import is_lost
 from helpers.box.pipelining import read_pipelined
 from helpers.box.transient import lost
 from helpers.errors import RemoteFailed
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -70,7 +71,7 @@ def write(box: Box, path: str, data: bytes, mode: int | None = None) -> None:
             "WB-FILE-WRITE",
             f"{box.name}:{full} could not be written ({len(data)} bytes); what was there before is untouched",
             expected="a folder that may be written to, with room for the file",
-            next=f"workbook run {box.name} -- ls -ld {posixpath.dirname(full)}",
+            next=f"workbook run {box.name} -- ls -ld {as_typed(posixpath.dirname(full))}",
             lines=error.lines,
         ) from error
 
@@ -100,6 +101,6 @@ def missing(name: str, full: str, error: Exception) -> RemoteFailed:
         "WB-FILE-MISSING",
         f"{name}:{full} cannot be read",
         expected="a file that exists and may be read",
-        next=f"workbook run {name} -- ls -ld {posixpath.dirname(full)}",
+        next=f"workbook run {name} -- ls -ld {as_typed(posixpath.dirname(full))}",
         lines=error.lines if isinstance(error, RemoteFailed) else [str(error)],
     )

@@ -23,6 +23,7 @@ from helpers.box.pulling import Pulled, pull_file, why
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
 from helpers.errors import RemoteFailed, WrongResult
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -121,7 +122,7 @@ class _Folder:
                     "WB-PULL-STREAM",
                     f"{self.box.name} stopped sending {self.listing.root}: {error}",
                     expected="all files of the folder",
-                    next=f"workbook pull {self.box.name} {self.listing.root} LOCAL",
+                    next=f"workbook pull {self.box.name} {as_typed(self.listing.root)} LOCAL",
                     lines=self.said.decode(errors="replace").splitlines()[-5:],
                 )
                 raise why(self.box, self.listing, failed) from error

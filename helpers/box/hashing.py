@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from helpers.box.execution import Execution
 from helpers.box.transient import Transient
 from helpers.errors import RemoteFailed, WorkbookError
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -50,7 +51,7 @@ def _answer(box: Box, paths: Sequence[str], execution: Execution) -> list[str]:
             "WB-FILE-READ",
             f"{box.name} cannot read all of {len(paths)} files to hash them",
             expected="files that exist and may be read",
-            next=f"workbook run {box.name} -- ls -l {paths[0] if paths else ''}",
+            next=f"workbook run {box.name} -- ls -l {as_typed(paths[0]) if paths else ''}",
             lines=said["err"].decode(errors="replace").splitlines()[-5:],
         )
     return hashes

@@ -60,7 +60,7 @@ class Link:
             except (paramiko.SSHException, EOFError, OSError) as error:
                 if proxy is not None:
                     raise proxy.failed(target.name, timeout) from error
-                cause = error if str(error) else "it closed the connection during the handshake"
+                cause = _words(error)
                 raise unreachable(target.name, f"{target.host}:{target.port}", cause, timeout) from error
             transport.watch(KEEPALIVE, DEAD_AFTER)
             return cls(target, transport, stack.pop_all())
@@ -83,6 +83,16 @@ class Link:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _words(error: Exception) -> str:
+    """What went wrong in the handshake; paramiko's own words tell of its inside."""
+    said = str(error)
+    if "banner" in said:
+        return "something answers there, and gives no SSH greeting: it is no SSH server, or an overloaded one"
+    if not said or said == "No existing session":
+        return "it closed the connection during the handshake, or never went on with it"
+    return said
 
 
 def _socket(

@@ -12,6 +12,7 @@ import paramiko
 
 from helpers.box import sftp
 from helpers.errors import RemoteFailed
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -76,7 +77,7 @@ def list_files(box: Box, full: str) -> Listing:
             "WB-FILE-LIST",
             f"not all of {box.name}:{full} can be listed",
             expected="folders that may all be read",
-            next=f"workbook run {box.name} -- find -L {full} -ls",
+            next=f"workbook run {box.name} -- find -L {as_typed(full)} -ls",
             lines=result.stderr.splitlines()[-5:],
         )
     head, _, rest = result.stdout.partition("\n")
@@ -88,10 +89,17 @@ def list_files(box: Box, full: str) -> Listing:
             entries.append(Entry(name, int(size), mtime, int(mode, 8)))
         else:
             skipped.append(name)
-    return _listing(full, kind == "d", entries, skipped, float(clock))
+    return _listing(box.name, full, kind == "d", entries, skipped, float(clock))
 
 
-def _listing(full: str, is_folder: bool, entries: list[Entry], skipped: list[str], now: float) -> Listing:
+def _listing(name: str, full: str, is_folder: bool, entries: list[Entry], skipped: list[str], now: float) -> Listing:
+    if not is_folder and not entries:
+        raise RemoteFailed(
+            "WB-FILE-READ",
+            f"{name}:{full} is no ordinary file: a device, a pipe or a socket",
+            expected="a file with an end, or a folder",
+            next=f"workbook run {name} -- ls -ld {as_typed(full)}",
+        )
     entries.sort(key=lambda entry: entry.name)
     youngest = min((now - float(entry.mtime) for entry in entries), default=float("inf"))
     return Listing(full, is_folder, tuple(entries), tuple(sorted(skipped)), youngest)
@@ -108,10 +116,10 @@ def _over_sftp(box: Box, full: str) -> Listing:
         skipped: list[str] = []
         if is_folder:
             _walk(client, full, "", entries, skipped)
-        else:
+        elif stat.S_ISREG(attributes.st_mode or stat.S_IFREG):
             entries.append(_entry("", attributes))
         # The box's clock cannot be asked; ours stands in for it.
-        return _listing(full, is_folder, entries, skipped, time.time())
+        return _listing(box.name, full, is_folder, entries, skipped, time.time())
 
 
 def _walk(client: paramiko.SFTPClient, root: str, below: str, entries: list[Entry], skipped: list[str]) -> None:
@@ -157,5 +165,5 @@ def missing(name: str, full: str, why: str = "") -> RemoteFailed:
         "WB-FILE-MISSING",
         f"there is no {name}:{full}" + (f" ({why})" if why else ""),
         expected="a file or folder that exists and may be read",
-        next=f"workbook run {name} -- ls -ld {posixpath.dirname(full)}",
+        next=f"workbook run {name} -- ls -ld {as_typed(posixpath.dirname(full))}",
     )

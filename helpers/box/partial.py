@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from helpers.box.meter import human
 from helpers.errors import UsageError
+from helpers.words import as_typed
 
 SCHEMA = "workbook.part/1"
 _WORTH_KEEPING = 1 << 20
@@ -176,7 +177,7 @@ def check_space(folder: Path, needed: int) -> None:
             "WB-DISK-FULL",
             f"{human(needed)} do not fit on the disk of {existing}, which has {human(free)} left",
             expected=f"{human(needed)} of free space",
-            next=f"df -h {existing}",
+            next=f"df -h {as_typed(existing)}",
         )
 
 
@@ -188,5 +189,5 @@ def local_problem(path: Path, error: OSError, *, kept: Path | None = None) -> Us
         "WB-DISK-FULL" if full else "WB-LOCAL-WRITE",
         f"{path} cannot be written: {error.strerror or error}{again}",
         expected="room for the file" if full else "a folder that may be written to",
-        next=f"df -h {path.parent}" if full else f"ls -ld {path.parent}",
+        next=f"df -h {as_typed(path.parent)}" if full else f"ls -ld {as_typed(path.parent)}",
     )

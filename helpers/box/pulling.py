@@ -16,6 +16,7 @@ from helpers.box.reading import read_from
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
 from helpers.errors import RemoteFailed, UsageError, WorkbookError, WrongResult
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -117,6 +118,6 @@ def changed(box: Box, full: str, differences: list[str]) -> RemoteFailed:
         "WB-PULL-CHANGED",
         f"{box.name}:{full} changed while it was pulled",
         expected="files that nobody writes to",
-        next=f"workbook pull {box.name} {full} LOCAL --wait",
+        next=f"workbook pull {box.name} {as_typed(full)} LOCAL --wait",
         lines=differences[:10],
     )

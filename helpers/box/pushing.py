@@ -21,6 +21,7 @@ from helpers.box.meter import Meter, human
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient, lost
 from helpers.errors import RemoteFailed
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -108,7 +109,7 @@ def plan_push(box: Box, local: Path, full: str) -> Plan:
             "WB-DISK-FULL",
             f"{human(needed)} do not fit on the disk of {box.name}:{full}, which has {human(free)} left",
             expected=f"{human(needed)} of free space",
-            next=f"workbook run {box.name} -- df -h {posixpath.dirname(full)}",
+            next=f"workbook run {box.name} -- df -h {as_typed(posixpath.dirname(full))}",
         )
     return plan
 
@@ -180,7 +181,7 @@ def _send(box: Box, item: Item, part: str, target: str, digest: str, offset: int
             "WB-FILE-WRITE",
             f"{box.name}:{target} could not be written ({item.size} bytes); what was there before is untouched",
             expected="a folder that may be written to, with room for the file",
-            next=f"workbook run {box.name} -- df -h {posixpath.dirname(target)}",
+            next=f"workbook run {box.name} -- df -h {as_typed(posixpath.dirname(target))}",
             lines=said.decode(errors="replace").splitlines()[-5:],
         )
 

@@ -12,6 +12,7 @@ from helpers.box.execution import Execution, is_lost
 from helpers.box.pipelining import read_pipelined
 from helpers.box.transient import lost
 from helpers.errors import RemoteFailed
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -54,6 +55,6 @@ def unreadable(name: str, full: str, why: str) -> RemoteFailed:
         "WB-FILE-READ",
         f"{name}:{full} cannot be read",
         expected="a file that may be read to its end",
-        next=f"workbook run {name} -- ls -l {full}",
+        next=f"workbook run {name} -- ls -l {as_typed(full)}",
         lines=why.strip().splitlines()[-5:],
     )

@@ -12,7 +12,7 @@ import paramiko
 
 from helpers.box.link import Link
 from helpers.box.targets import Target
-from helpers.box.transient import Transient
+from helpers.box.transient import Transient, by_hand
 from helpers.errors import RemoteFailed
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ class Session:
             "WB-SSH-CHANNEL",
             f"{self.target.name} refuses to run commands over this connection: {error}",
             expected="an SSH server that allows a session (MaxSessions of at least 1)",
-            next=f"ssh {self.target.name.split(':')[0]} true",
+            next=f"ssh {by_hand(self.target.name)} true",
         )
 
     def retry(self, work: Callable[[], T], *, attempts: int = 5) -> T:

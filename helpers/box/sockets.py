@@ -8,7 +8,10 @@ import subprocess
 import tempfile
 from types import TracebackType
 
+from helpers.box.sshconfig import aliases
 from helpers.box.transient import Transient, unreachable
+from helpers.nearest import nearest
+from helpers.owner import home
 
 DEAD_AFTER = 30.0
 """Seconds without any sign of life after which the box counts as gone."""
@@ -22,13 +25,21 @@ def tcp(where: str, host: str, port: int, timeout: float) -> socket.socket:
     """
     try:
         sock = socket.create_connection((host, port), timeout=timeout)
-    except OSError as error:
-        raise unreachable(where, f"{host}:{port}", error.strerror or error, timeout) from error
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no resolver takes, such as one too long
+        known = boxes() if isinstance(error, socket.gaierror | UnicodeError) else []
+        meant = nearest(where.rpartition("@")[2].partition(":")[0], known)
+        why = getattr(error, "strerror", None) or error
+        raise unreachable(where, f"{host}:{port}", why, timeout, meant=meant) from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(DEAD_AFTER * 1000))
     return sock
+
+
+def boxes() -> list[str]:
+    """Names that are boxes without an address: the lab, and the aliases of ~/.ssh/config."""
+    return ["lab", *aliases(home() / ".ssh" / "config")]
 
 
 class ProxyProcess:

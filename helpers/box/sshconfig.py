@@ -14,6 +14,7 @@ import paramiko
 
 from helpers.errors import UsageError
 from helpers.owner import user_name
+from helpers.words import as_typed
 
 _LINE = re.compile(r"(?i)^\s*(include|host|match)(?:\s+|\s*=\s*)(.+?)\s*$")
 _MAX_DEPTH = 16  # OpenSSH's own bound on nested includes
@@ -47,12 +48,21 @@ def lookup(host: str, config: Path) -> Options:
             "WB-SSH-CONFIG",
             f"{config} cannot be used: {error}",
             expected="a configuration that OpenSSH reads too",
-            next=f"ssh -G {host}",
+            next=f"ssh -G {as_typed(host)}",
         ) from error
     options: dict[str, Any] = dict(found)  # a list for what may be given several times, None for "none"
     single = {key: value for key, value in options.items() if isinstance(value, str)}
     several = {key: list(value) for key, value in options.items() if isinstance(value, list)}
     return Options(single, several)
+
+
+def aliases(config: Path) -> list[str]:
+    """The names that ``config`` has a Host line for, without patterns; none where it cannot be read."""
+    try:
+        parsed = paramiko.SSHConfig.from_text("\n".join(_lines(config, config.parent, 0)))
+    except (OSError, UnicodeDecodeError, paramiko.SSHException):
+        return []
+    return sorted(name for name in parsed.get_hostnames() if not re.search(r"[*?!]", name))
 
 
 @contextlib.contextmanager

@@ -18,8 +18,8 @@ from helpers.box.meter import Meter
 from helpers.box.partial import check_space
 from helpers.box.pulling import Pulled, changed, pull_file
 from helpers.box.pushing import plan_push, push_file
-from helpers.box.quoting import quote
 from helpers.errors import RemoteFailed, UsageError
+from helpers.words import as_typed, visible
 
 if TYPE_CHECKING:
     from helpers.box.box import Box
@@ -83,8 +83,8 @@ def pull(
         BoxUnreachable: the box stayed out of reach.
     """
     started = time.monotonic()
-    full = box.path(remote)
-    with Meter(f"pull {posixpath.basename(full)}", 0, enabled=progress) as meter, _told(local):
+    full = box.path(_named(remote))
+    with Meter(f"pull {visible(posixpath.basename(full))}", 0, enabled=progress) as meter, _told(local):
         listing = _settled(box, full, meter, 3600.0 if wait is True else float(wait))
         meter.total = listing.total
         target = local / posixpath.basename(full) if local.is_dir() and not listing.is_folder else local
@@ -121,10 +121,10 @@ def push(box: Box, local: Path, remote: str, *, progress: bool = True) -> Transf
             "WB-PUSH-MISSING",
             f"{local} does not exist",
             expected="a file or a folder",
-            next=f"ls -ld {local.parent}",
+            next=f"ls -ld {as_typed(local.parent)}",
         )
-    with Meter(f"push {local.name}", 0, enabled=progress) as meter, _told(local):
-        plan = plan_push(box, local, box.path(remote))
+    with Meter(f"push {visible(local.name)}", 0, enabled=progress) as meter, _told(local):
+        plan = plan_push(box, local, box.path(_named(remote)))
         meter.total = plan.total
         hashes = [push_file(box, plan, item, meter) for item in plan.items]
     lines = "".join(f"{digest}  {item.name}\n" for item, digest in zip(plan.items, hashes, strict=True))
@@ -144,6 +144,18 @@ def push(box: Box, local: Path, remote: str, *, progress: bool = True) -> Transf
     )
 
 
+def _named(remote: str) -> str:
+    """The path that was given; an empty one is most likely a variable that was never set, and not the whole home."""
+    if not remote:
+        raise UsageError(
+            "WB-USAGE",
+            "the path on the box is empty",
+            expected="a file or a folder; ~ is the whole home",
+            next="name what is meant: a shell variable may not be set",
+        )
+    return remote
+
+
 @contextlib.contextmanager
 def _told(local: Path) -> Iterator[None]:
     """What this machine's files may refuse to a reader: an error with a code."""
@@ -155,7 +167,7 @@ def _told(local: Path) -> Iterator[None]:
             "WB-LOCAL-READ",
             f"{path} cannot be looked at: {error.strerror}",
             expected="files and folders of this machine that may be read",
-            next=f"ls -ld {quote(str(path))}",
+            next=f"ls -ld {as_typed(path)}",
         ) from error
 
 
@@ -195,7 +207,7 @@ def _settled(box: Box, full: str, meter: Meter, patience: float) -> Listing:
                 "WB-PULL-GROWING",
                 f"{box.name}:{full} is still being written",
                 expected="files that are complete",
-                next=f"workbook pull {box.name} {full} LOCAL --wait",
+                next=f"workbook pull {box.name} {as_typed(full)} LOCAL --wait",
                 lines=differences[:10],
             )
         meter.note(f"waits until it is written: {differences[0]}")

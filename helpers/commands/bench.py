@@ -10,6 +10,7 @@ import typer
 
 from helpers.commands.output import AsJson, emit
 from helpers.errors import RemoteFailed, UsageError
+from helpers.nearest import did_you_mean
 from helpers.paths import investigations_dir
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _baseline_first(arms: list[Arm], baseline: str | None) -> list[Arm]:
             "WB-USAGE",
             f"--baseline {name!r} is none of the servers that are measured",
             expected="one of " + ", ".join(arm.name for arm in arms),
-            next=f"--baseline {arms[0].name}",
+            next=did_you_mean(name, [arm.name for arm in arms], f"--baseline {arms[0].name}"),
         )
     return sorted(arms, key=lambda arm: arm.name != name)
 

@@ -13,6 +13,7 @@ from helpers.box import Transfer, connect
 from helpers.box.meter import human
 from helpers.box.result import printable
 from helpers.commands.output import AsJson, emit
+from helpers.words import visible
 
 BoxName = Annotated[str, typer.Argument(metavar="BOX", help="lab, user@host[:port], or an alias of ~/.ssh/config.")]
 
@@ -72,10 +73,10 @@ def push(
 
 def _account(done: Transfer, where: str) -> str:
     files = f"{done.files} files" if done.files != 1 else "1 file"
-    lines = [f"{where}: {files}, {human(done.bytes)} in {done.seconds:.1f} s, {human(done.sent)} sent"]
+    lines = [f"{visible(where)}: {files}, {human(done.bytes)} in {done.seconds:.1f} s, {human(done.sent)} sent"]
     if done.resumed:
         lines.append(f"the connection was lost and made anew {done.resumed} times")
     if done.skipped:
-        lines.append(f"no files, and so left out: {', '.join(done.skipped[:10])}")
+        lines.append(f"no files, and so left out: {', '.join(map(visible, done.skipped[:10]))}")
     checked = f"sha256 {done.sha256}" if done.verified == "sha256" else "the box has no shell: only sizes were checked"
     return "\n".join([*lines, checked])

@@ -12,7 +12,8 @@ from helpers.commands.output import AsJson, emit
 def facts(
     box: Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")],
     python: Annotated[
-        str | None, typer.Option(help="The box's interpreter to compare; default the newest server's, else python3")
+        str | None,
+        typer.Option(help="The box's interpreter to compare; default your own server's, else python3"),
     ] = None,
     folder: Annotated[
         list[str] | None, typer.Option(help="A folder whose disk is looked at too, such as a model's; repeatable")

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from helpers.errors import WorkbookError
+from helpers.words import visible
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; messages go to stderr.")]
 
 
 def emit(result: Mapping[str, Any] | Sequence[Any], *, as_json: bool, text: str) -> None:
-    """Prints a command's result: `result` as one JSON value with --json, else `text`."""
-    _print(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text.rstrip("\n"))
+    """Prints a command's result: `result` as one JSON value with --json, else `text`, control characters as signs."""
+    _print(json.dumps(result, indent=2, ensure_ascii=False) if as_json else visible(text.rstrip("\n"), lines=True))
 
 
 def emit_error(error: WorkbookError, *, as_json: bool) -> None:

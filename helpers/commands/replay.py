@@ -67,7 +67,7 @@ def replay(
         if tried is not None and source.capture.slots:
             served = room.versus(drafter, lender, source, wiring, source.served(), steps=steps, new_tokens=new_tokens)
             result["served"] = served.model_dump(mode="json")
-            text.append(describe_served(served))
+            text += [describe_served(served)] if served.taps != replayed.taps else []
         text += ["", describe_shares(shares)]
         if search:
             trained = None if train is None else trained_at(source.capture, train)
@@ -138,11 +138,7 @@ def ids_for(info: Info, taps: list[int]) -> list[int] | None:
 
 
 def describe_served(served: Versus) -> str:
-    (low, high), (below, above) = served.ci95, served.difference_ci95
-    return (
-        f"served {','.join(map(str, served.taps))}: accept rate {served.accept_rate:.3f} [{low:.3f}, {high:.3f}], "
-        f"accept length {served.accept_length:.2f}; these taps {served.difference:+.3f} [{below:+.3f}, {above:+.3f}]"
-    )
+    return f"against what was served: {served}"
 
 
 def describe(result: Replay) -> str:

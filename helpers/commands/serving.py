@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helpers.box.result import printable
 from helpers.commands.output import AsJson, emit
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ def stop(
     with connect(box) as target:
         report = get_run(target, run).stop(force=force, orphans=orphans, grace=grace)
         ended = len(report.signalled)
-        text = f"{report.run}: it was dead already" if report.was == "dead" and not ended else f"{report.run}: stopped"
+        text = f"{report.run}: stopped"
+        if report.was == "dead" and not ended:
+            earlier = f"{report.stopped.get('at')} by {report.stopped.get('by')}" if report.stopped else ""
+            text = f"{report.run}: it was {f'stopped already, {earlier}' if earlier else 'dead already'}"
         text += f", {ended} processes ended in {report.seconds:.1f} s, port closed" if ended else ""
         if report.killed:
             text += f"; {len(report.killed)} of them needed SIGKILL"
@@ -115,21 +119,29 @@ def runs(
     alive: Annotated[bool, typer.Option("--alive", help="Only those whose server lives.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Lists the runs of a box, also those that others started with this login."""
+    """Lists the runs of a box, also those that others started with this login, and how those that are over ended."""
     from helpers.box import connect
     from helpers.serving import find_runs
 
     with connect(box) as target:
-        found = find_runs(target, alive=alive)
-        rows = [f"{'run':<36} {'state':<9} {'port':>5} {'pid':>7}  {'started':<21} owner"]
-        for run in found:
-            state = "answers" if run.answers else run.state
-            record = run.record
-            rows.append(f"{run.id:<36} {state:<9} {run.port:>5} {run.pid:>7}  {record.started:<21} {record.owner}")
-        text = "\n".join(rows) if found else f"no runs on {box}"
+        found = find_runs(target, alive=alive, endings=True)
+        text = runs_table(found) if found else f"no runs on {box}"
         emit({"box": box, "runs": [_described(run) for run in found]}, as_json=as_json, text=text)
+
+
+def runs_table(runs: list[Run]) -> str:
+    """The runs as a table for people."""
+    rows = [f"{'run':<36} {'state':<9} {'port':>5} {'pid':>7}  {'started':<21} {'owner':<20} ended"]
+    for run in runs:
+        record = run.record
+        state = "answers" if run.answers else "dead" if run.state == "stranger" else run.state
+        ended = printable(str(run.ending or "-"))
+        at = f"{run.id:<36} {state:<9} {run.port:>5} {run.pid:>7}  {record.started:<21}"
+        rows.append(f"{at} {printable(record.owner):<20} {ended}")
+    return "\n".join(rows)
 
 
 def _described(run: Run) -> dict[str, Any]:
     record = run.record.model_dump(mode="json", by_alias=True)
-    return {**record, "state": run.state, "answers": run.answers, "url": run.url}
+    ended = None if run.ending is None else {"code": run.ending.code, "summary": run.ending.summary}
+    return {**record, "state": run.state, "answers": run.answers, "url": run.url, "ended": ended}

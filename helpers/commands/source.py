@@ -38,7 +38,10 @@ def patch(
     python: Annotated[
         str | None, typer.Option(help="The interpreter whose SGLang is meant; default a server's")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="revert: also from a file that was changed since.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also under a living run; revert: also from a file that was changed since."),
+    ] = False,
     ids: Annotated[str | None, typer.Option(metavar="IDS", help="ids: write these, as in --ids=2,30,58")] = None,
     take_back: Annotated[bool, typer.Option("--revert", help="ids: the config as it was before.")] = False,
     as_json: AsJson = False,
@@ -65,8 +68,10 @@ def patch(
         else:
             if action is Action.REVERT:
                 report = patches.revert(target, name, python=interpreter, force=force)
+            elif action is Action.APPLY:
+                report = patches.apply(target, name, python=interpreter, force=force)
             else:
-                work = {Action.PLAN: patches.plan, Action.APPLY: patches.apply, Action.STATUS: patches.status}[action]
+                work = {Action.PLAN: patches.plan, Action.STATUS: patches.status}[action]
                 report = work(target, name, python=interpreter)
             emit(report.model_dump(mode="json"), as_json=as_json, text=_text(report))
     if report is not None and not report.good:
@@ -84,7 +89,7 @@ def _ids(
     if take_back:
         report = draft_ids.revert_ids(box, draft, python=python, force=force)
     elif ids is not None:
-        report = draft_ids.set_ids(box, draft, draft_ids.parse_ids(ids), python=python)
+        report = draft_ids.set_ids(box, draft, draft_ids.parse_ids(ids), python=python, force=force)
     else:
         report = None
     now, kept = draft_ids.ids_status(box, draft, python=python)
@@ -96,11 +101,12 @@ def _ids(
 
 
 def _interpreter(box: Box) -> str:
-    """That of the newest living run, else python3."""
+    """That of your newest living run, else of anybody's, else python3."""
     from helpers.serving import find_runs
+    from helpers.serving.registry import preferred
 
     living = find_runs(box, alive=True)
-    return living[-1].record.engine.python if living else "python3"
+    return preferred(living).record.engine.python if living else "python3"
 
 
 def _text(report: PatchReport) -> str:
@@ -117,6 +123,8 @@ def _text(report: PatchReport) -> str:
     for server in report.servers:
         run = f" (run {server.run})" if server.run else ""
         lines.append(f"  pid {server.pid}{run} was started before and runs the old text: restart it")
+    if report.action in ("plan", "status"):
+        lines += [f"  relied on: {run}" for run in report.relying]
     for file in report.files:
         lines.append(f"  {report.checkout}/{file.path}" + (f", lines {_join(file.lines)}" if file.lines else ""))
         if file.before and file.after:

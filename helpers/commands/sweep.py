@@ -29,6 +29,10 @@ def sweep(
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="New, or to go on in; default: a new one.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show the points and their order; start nothing.")] = False,
+    rounds: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="The whole grid N times: speeds then have intervals over starts."),
+    ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Measure failed and partial points again.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -40,11 +44,15 @@ def sweep(
     Every finished point is on disk at once. After a kill the same command with --out DIR goes on: no point is lost,
     none is run twice, and the server that was left is used or ended. A point that fails is recorded with its cause and
     skipped (exit 1).
+
+    One start a point tells acceptance; for speeds take --rounds 4 on a machine that does nothing else, and the speed
+    model's order of the points is held against the measured one. Each round is a sweep in a folder of its own.
     """
     from helpers.acceptance.grid import read_grid
     from helpers.acceptance.points import points
     from helpers.acceptance.prompts import KINDS, read_prompts
     from helpers.acceptance.sweep_results import sweep_text
+    from helpers.acceptance.sweep_rounds import rounds_text, sweep_rounds
     from helpers.acceptance.sweep_run import sweep as measure
     from helpers.box import connect
     from helpers.serving import load_profiles
@@ -61,6 +69,10 @@ def sweep(
     folder = out or investigations_dir() / "sweeps" / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{grid.stem}"
     typer.echo(f"results in {folder}; after an interrupt go on with --out {folder}", err=True)
     with connect(box) as connected:
+        if rounds is not None:
+            several = sweep_rounds(connected, wanted, known, asked, folder, rounds=rounds, retry=retry)
+            emit({"box": box, **several.record()}, as_json=as_json, text=rounds_text(several))
+            return 0 if several.good else 1
         found = measure(connected, wanted, known, asked, folder, retry=retry)
     emit({"box": box, **found.record()}, as_json=as_json, text=sweep_text(found))
     return 0 if found.good else 1

@@ -85,26 +85,33 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    figure = go.Figure()
-    sides = sorted(set(rows["side"]))
-    for number, ((slot, side), part) in enumerate(rows.groupby(["slot", "side"])):
-        ordered = part.sort_values("boundary")
+    figure, slots = go.Figure(), sorted(rows["slot"].unique())
+    # A trained slot that was fed to another one lies exactly on its curve: it is drawn above it, as rings and dots.
+    for (side, slot), part in rows.groupby(["side", "slot"]):
+        ordered, trained = part.sort_values("boundary"), side == "trained"
         peak = ordered["cosine"].to_numpy().argmax()
+        large, small = (19, 8) if trained else (12, 4)
         figure.add_scatter(
             x=ordered["boundary"],
             y=ordered["cosine"],
             name=f"{side} slot {slot}",
             mode="lines+markers",
-            marker={"size": [13 if i == peak else 5 for i in range(len(ordered))], "symbol": "circle"},
+            marker={
+                "size": [large if i == peak else small for i in range(len(ordered))],
+                "symbol": "circle-open" if trained else "circle",
+                "line": {"width": 2},
+                "opacity": 1,
+            },
             line={
-                "color": COLOURS[(number // len(sides)) % len(COLOURS)],
-                "dash": "dot" if side == "trained" else "solid",
+                "color": COLOURS[slots.index(slot) % len(COLOURS)],
+                "dash": "dot" if trained else "solid",
+                "width": 2.5 if trained else 2,
             },
         )
     figure.update_xaxes(dtick=1 if rows["boundary"].max() <= 20 else None)
     return dress(
         figure,
-        title="Which boundary is each slot? The large dot is the best match",
+        title="Which boundary is each slot? Dot (served) and ring (trained): its best match",
         x="boundary (0 = embedding output, n = after the last layer)",
         y="mean centred cosine",
         caption=caption,
@@ -123,24 +130,24 @@ def slot_costs(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     for number, (change, part) in enumerate(rows.groupby("change", sort=False)):
         figure.add_bar(
             x=[f"slot {slot}" for slot in part["slot"]],
-            y=part["difference"],
+            y=100 * part["difference"],
             name=str(change),
             marker_color=COLOURS[number % len(COLOURS)],
-            hovertemplate="%{x}, %{fullData.name}: %{y:+.1%}<extra></extra>",
+            hovertemplate="%{x}, %{fullData.name}: %{y:+.1f} points<extra></extra>",
             error_y={
                 "type": "data",
                 "symmetric": False,
-                "array": part["high"] - part["difference"],
-                "arrayminus": part["difference"] - part["low"],
+                "array": 100 * (part["high"] - part["difference"]),
+                "arrayminus": 100 * (part["difference"] - part["low"]),
             },
         )
     figure.add_hline(y=0, line_width=1)
     figure.update_layout(barmode="group", legend_title_text="the slot is given")
-    figure.update_yaxes(tickformat="+.0%")
+    figure.update_yaxes(tickformat="+d")
     return dress(
         figure,
         title="What each slot costs: one slot changed at a time",
         x="slot of the drafter's fused input",
-        y="change of the accept rate",
+        y="change of accept rate (points)",
         caption=caption,
     )

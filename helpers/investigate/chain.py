@@ -86,7 +86,7 @@ def investigate(
     ledger = open_ledger(name or f"investigate-{profile.name}", title=f"What is the drafter of {profile.name} fed?")
     hypotheses = state_suspects(ledger)
     ledger.evidence(overview(box, progress=progress), title=f"facts of {box.name}")
-    _preflight(ledger, box, profile, draft, target)
+    _preflight(ledger, box, profile, profiles, draft, target)
     with _server(box, found, profile, progress) as server:
         ledger.evidence(server, title=f"run of {profile.name}")
         out = ledger.folder / "captures" / f"{server.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
@@ -95,9 +95,24 @@ def investigate(
     dump = read_dump(train, format=format, slots=slots_of(captured, draft))
     convention = convention_of(captured.info)
     diagnosis = diagnose(captured, dump, convention=convention, draft=draft, target=target)
-    ledger.evidence(captured, title=f"capture of {profile.name}", on=list(hypotheses.values()), of=server)
+    places = _places(box, profiles, train, draft, target)
+    again = f"workbook investigate BOX {profile.name} --train DUMP{_models(draft, target)} --profiles PROFILES "
     ledger.evidence(
-        diagnosis, title="diagnosis", on=hypotheses["ids"], supports=_bearing(diagnosis), of=[captured, dump]
+        captured,
+        title=f"capture of {profile.name}",
+        on=list(hypotheses.values()),
+        of=server,
+        command=f"{again}--samples {samples} --max-new-tokens {max_new_tokens} --name again",
+        places=places,
+    )
+    ledger.evidence(
+        diagnosis,
+        title="diagnosis",
+        on=hypotheses["ids"],
+        supports=_bearing(diagnosis),
+        of=[captured, dump],
+        command=f"workbook diagnose --served CAPTURE --train DUMP{_models(draft, target)}",
+        places=places,
     )
     draw(ledger, captured, dump)
     weigh(ledger, diagnosis, of=captured)
@@ -178,12 +193,29 @@ def _server(box: Box, found: Run | None, profile: Profile, progress: bool) -> It
         yield served.run
 
 
-def _preflight(ledger: Ledger, box: Box, profile: Profile, draft: Path | None, target: Path | None) -> None:
+def _preflight(
+    ledger: Ledger, box: Box, profile: Profile, profiles: Path | None, draft: Path | None, target: Path | None
+) -> None:
     from helpers.serving.preflight import examine, gathered_there
 
     with gathered_there(profile, box, target=target, draft=draft) as facts:
-        command = f"workbook preflight {box.name} --name {profile.name}"
-        ledger.evidence(examine(facts), title=f"preflight of {profile.name}", of=profile, command=command)
+        known = _places(box, profiles)
+        ledger.evidence(examine(facts), title=f"preflight of {profile.name}", of=profile, places=known)
+
+
+def _places(
+    box: Box, profiles: Path | None, train: Path | None = None, draft: Path | None = None, target: Path | None = None
+) -> dict[str, object]:
+    """What the words of the commands stand for."""
+    from helpers.serving.profile import LAB_PROFILES
+
+    known = {"BOX": box.name, "PROFILES": profiles or LAB_PROFILES, "DUMP": train, "DRAFT": draft, "TARGET": target}
+    return {word: place for word, place in known.items() if place is not None}
+
+
+def _models(draft: Path | None, target: Path | None) -> str:
+    """The options that name the checkpoints here."""
+    return (" --draft DRAFT" if draft else "") + (" --target TARGET" if target else "")
 
 
 def _capture(box: Box, run: Run, texts: Sequence[Prompt], max_new_tokens: int, out: Path, progress: bool) -> Path:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from helpers.ledger import Ledger
     from helpers.tensors.capture import Capture
     from helpers.wiring.diagnosis import Diagnosis
+    from helpers.wiring.replay import Replay
 
 
 def replay_fix(
@@ -33,13 +34,14 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
     from helpers.wiring.replay.taps import Source
 
     source = Source(captured)
+    places = {"DRAFT": draft, "TARGET": target}
     steps = int(captured.info.launch.get("speculative_num_steps") or 3)
     lender = load_target(target)
     drafter = load_drafter(draft, lender, dtype=source.dtype)
     with show("replay", enabled=progress, done="replayed") as bar:
         bar.update("as served")
         served = room.replay(drafter, lender, source, source.served(), steps=steps)
-        ledger.evidence(served, title="replay as served", of=captured)
+        ledger.evidence(served, title="replay as served", of=captured, places=places)
         trained = [slot.trained.boundary for slot in diagnosis.slots]
         known = [boundary for boundary in trained if boundary is not None]
         if len(known) < len(trained) or not known:
@@ -57,25 +59,26 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
         bar.update("as trained")
         fixed = room.replay(drafter, lender, source, mended, steps=steps)
         gain = room.versus(drafter, lender, source, mended, source.served(), steps=steps)
-    ledger.note(
-        "The fix was replayed on the dump's own texts, which the drafter was trained on: that flatters both rates.",
-        about="limit",
-    )
+    flattered = "The texts are the training dump's own, on which the drafter was trained: that flatters both rates."
+    ledger.note(f"Of the replay of the fix: {flattered}", about="limit")
     low, high = gain.difference_ci95
     supports = True if low > 0 else False if high < 0 else None
-    one = ledger.evidence(fixed, on=h, supports=supports, title="replay as trained", of=captured)
+    one = ledger.evidence(fixed, on=h, supports=supports, title="replay as trained", of=captured, places=places)
     two = ledger.evidence(
         gain,
         on=h,
         supports=supports,
-        title="as trained against as served",
+        title=f"as trained (taps {said(fixed)}) against as served (taps {said(served)})",
         of=captured,
-        n=len(fixed.requests),
-        unit="requests",
+        note=flattered,
     )
     outcome = "confirmed" if low > 0 else "refuted" if high < 0 else "inconclusive"
     reason = (
-        f"{served.accept_rate:.3f} as served, {fixed.accept_rate:.3f} as trained: "
-        f"{gain.difference:+.3f} [{low:+.3f}, {high:+.3f}] over the same texts"
+        f"As trained minus as served: {gain.difference:+.3f} [{low:+.3f}, {high:+.3f}] in accept rate, paired by text"
     )
     ledger.verdict(h, outcome, because=[one, two], reason=reason)  # type: ignore[arg-type]
+
+
+def said(replayed: Replay) -> str:
+    """A replay's taps as a title has them."""
+    return ", ".join(map(str, replayed.taps))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
+from helpers.ledger.recipe import recipe
 from helpers.ledger.report import Section
+from helpers.paths import ROOT
 
 if TYPE_CHECKING:
     from helpers.ledger.view import View
@@ -68,29 +69,37 @@ def limits(ledger: View) -> Section:
 
 
 def commands(ledger: View) -> Section:
-    """What to type to see the same, in the order in which it was seen."""
-    told = [e.command for e in ledger.state.evidence() if e.command]
-    check = [
-        "",
-        "# and the ledger itself, every line and every file:",
-        f"workbook ledger verify {shlex.quote(ledger.name)}",
-    ]
-    text = "BOX, RUN, CAPTURE, DUMP and DIR stand for your own where a command could not tell them."
-    return Section("Commands to reproduce", [text], commands=[*dict.fromkeys(told), *check])
+    """What to type to see the same; see `helpers.ledger.recipe`."""
+    text = (
+        "For a shell in a checkout of the workbook, from top to bottom. The variables say once where things lie: set "
+        "them to where you have them. This report says `~` for a home folder that it hides, and `***` for a name or an "
+        "address. Where greedy decoding repeats itself, rates come out the same (in the lab to the last digit); speeds "
+        "do not."
+    )
+    return Section("Commands to reproduce", [text], commands=recipe(ledger))
 
 
 def files(ledger: View) -> Section:
     """The files behind the evidence, by their hashes."""
     seen = {file.path: (file, e.id) for e in ledger.state.evidence() for file in e.files}
     rows = [
-        {"file": path, "of": id, "bytes": f"{file.bytes:,}", "sha256": file.sha256[:16]}
+        {"file": place(ledger, path), "of": id, "bytes": f"{file.bytes:,}", "sha256": file.sha256[:16]}
         for path, (file, id) in list(seen.items())[:80]
     ]
     text = [
         f"Ledger `{ledger.name}`: {len(ledger.entries)} entries, each bound to the one before it; the last one is "
-        f"`{ledger.head}`. Paths are relative to the investigation's folder."
+        f"`{ledger.head}`. Paths are relative to the investigation's folder; those that begin with `checkout:` to the "
+        "workbook's."
     ]
     return Section("To check it again", text, rows)
+
+
+def place(ledger: View, path: str) -> str:
+    """A file's path for readers elsewhere: one that climbs out of the folder tells how this machine is laid out."""
+    real = (ledger.folder / path).resolve()
+    if not path.startswith("../"):
+        return path
+    return f"checkout:{real.relative_to(ROOT).as_posix()}" if real.is_relative_to(ROOT) else str(real)
 
 
 def _flat(settings: Any, prefix: str = "") -> dict[str, Any]:

@@ -15,7 +15,8 @@ title takes its place, and both stay in the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ from helpers.ledger.chain import Data
 from helpers.ledger.records import About, Bearing, Evidence, Hypothesis, Note, Outcome, Verdict
 from helpers.ledger.redaction import without_secrets
 from helpers.ledger.results import Summary, summarise
+from helpers.ledger.results.base import placed
 from helpers.ledger.state import State
 from helpers.ledger.view import View
 from helpers.ledger.writing import FILE
 from helpers.paths import investigations_dir
+from helpers.words import visible
 
 
 def open_ledger(name: str, *, title: str | None = None) -> Ledger:
@@ -73,7 +76,7 @@ def folder_of(name: str) -> Path:
     Raises:
         UsageError: ``WB-LEDGER-NAME``.
     """
-    if not name or name in (".", "..") or any(c in name for c in "/\\\0") or name.startswith((".", "-")):
+    if not name or any(c in name for c in "/\\") or visible(name) != name or name.startswith((".", "-")):
         raise refusals.bad_name(name)
     return investigations_dir() / name
 
@@ -147,6 +150,7 @@ class Ledger(View):
         n: int | None = None,
         unit: str | None = None,
         command: str | None = None,
+        places: Mapping[str, object] | None = None,
         note: str = "",
     ) -> Evidence:
         """Keep a result: its figures, the files it rests on by their hashes, and where it came from.
@@ -160,6 +164,8 @@ class Ledger(View):
                 older one's place (a cell that ran again); the older one stays in the file.
             of: what the result was made of (a capture, a run, a dump): run, profile, hashes and files come from there.
             run, seed, n, unit, command: where the result does not say so itself.
+            places: what the words BOX, DUMP, DRAFT, TARGET, PROMPTS and PROFILES of its command stand for, where
+                neither it nor what it was made of knows.
 
         Raises:
             UsageError: ``WB-LEDGER-RESULT`` for what cannot be evidence, ``WB-LEDGER-FILE`` for a file that is not
@@ -171,7 +177,10 @@ class Ledger(View):
         ids = tuple(dict.fromkeys(self.get(one).id for one in given))
         files = self._files(summary)
         name = without_secrets(title or summary.title).strip()
-        extra = {"run": run, "seed": seed, "n": n, "unit": unit, "command": command}
+        known = {**summary.places, **{word: shlex.quote(str(place)) for word, place in (places or {}).items()}}
+        line = command or summary.command
+        line = placed(line, known) if line else None
+        extra = {"run": run, "seed": seed, "n": n, "unit": unit, "command": line}
         data = {
             **_plain(summary),
             **{field: value for field, value in extra.items() if value is not None},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,15 @@ def summary(ledger: View) -> list[str]:
     """The answer first: the cause and how it is known, the fix, what it gave, what was ruled out."""
     state = ledger.state
     lines = [note.text for note in state.notes("conclusion")]
+    told = bool(lines)  # a conclusion has the cause in full; the reason of a verdict would be the same again
     confirmed = _with(ledger, "confirmed")
     for h, v in confirmed:
-        lines.append(f"Confirmed, {h.id}: {sentence(h.claim)} {sentence(v.reason)} Evidence: {', '.join(v.because)}.")
+        reason = "" if told and role(h) == "Cause" else f" {sentence(v.reason)}"
+        lines.append(f"Confirmed, {h.id}: {sentence(h.claim)}{reason} Evidence: {', '.join(v.because)}.")
     if not any(role(h) == "Cause" for h, _ in confirmed):
         lines.append("No hypothesis about the cause is confirmed.")
     lines += [f"Fix: {sentence(text)}" for text in fixes(ledger)]
-    lines += [f"{e.title}: {e.summary}{where(e)}" for e in state.evidence() if e.source in COUNTED][:6]
+    lines += [" ".join([f"{e.title}: {e.summary}{where(e)}", e.note]).strip() for e in counted(ledger)][:6]
     refuted = _with(ledger, "refuted")
     if refuted:
         lines.append("Ruled out: " + "; ".join(f"{h.claim} ({h.id}, {', '.join(v.because)})" for h, v in refuted) + ".")
@@ -45,7 +48,9 @@ def cause(ledger: View) -> Section:
     """Root cause, trigger and fix, each told apart."""
     text = []
     for h, v in sorted(_with(ledger, "confirmed"), key=lambda pair: ROLES.index(role(pair[0]))):
-        text.append(f"{role(h)}: {sentence(h.claim)} {sentence(v.reason)} ({v.id}, because of {', '.join(v.because)})")
+        text.append(f"{role(h)}: {h.claim} ({h.id}; {v.id}, because of {', '.join(v.because)}).")
+    if text:
+        text.append("The reasons stand with the verdicts, in the table of hypotheses.")
     if not any(line.startswith("Cause") for line in text):
         text = ["Cause: none is confirmed yet.", *text]
     told = [f"Trigger: {sentence(note.text)}" for note in ledger.state.notes("trigger")]
@@ -106,14 +111,35 @@ def evidence(ledger: View) -> Section:
             "id": e.id,
             "bears on": f"{e.bearing} {', '.join(e.on)}" if e.on else "-",
             "what": e.title,
-            "figures": e.summary,
-            "run": e.run or "-",
-            "n": f"{e.n:,} {e.unit or ''}".strip() if e.n is not None else "-",
-            "patches": ", ".join(e.patches) or "-",
+            "figures": " ".join([brief_hashes(e.summary), e.note]).strip(),
+            "from": origin(e),
         }
         for e in ledger.state.evidence()
     ]
     return Section("Evidence", [], rows)
+
+
+def origin(e: Evidence) -> str:
+    """Run, n and patches: what a reader asks of a figure, in one cell."""
+    parts = [f"n = {e.n:,} {e.unit or ''}".strip() if e.n is not None else "", f"run {e.run}" if e.run else ""]
+    parts.append(f"patches {', '.join(e.patches)}" if e.patches else "")
+    return "; ".join(part for part in parts if part) or "-"
+
+
+def brief_hashes(text: str) -> str:
+    """Long hashes by their first digits, as captions have them; report.json has them whole.
+
+    >>> brief_hashes("a.py@sha256:" + "0123456789abcdef" * 4 + "#L3")
+    'a.py@sha256:0123456789ab#L3'
+    """
+    return re.sub(r"\b(sha256:)?([0-9a-f]{12})[0-9a-f]{52}\b", r"\1\2", text)
+
+
+def counted(ledger: View) -> list[Evidence]:
+    """Measured rates and differences; a rate that a difference names already is not told twice."""
+    found = [e for e in ledger.state.evidence() if e.source in COUNTED]
+    named = {e.values[side] for e in found if e.values.get("sides") for side in ("first", "second")}
+    return [e for e in found if e.source != "measurement" or e.profile not in named]
 
 
 def pictures(ledger: View) -> list[Section]:
@@ -144,13 +170,13 @@ def caption(e: Evidence) -> str:
 
 
 def timeline(ledger: View) -> Section:
-    """What was written when: facts, no judgement. Times are UTC."""
+    """What was written when: facts, no judgement. Times are UTC; what was said stands in the chapters above."""
     rows = [
         {"time (UTC)": entry.at[:19].replace("T", " "), "id": entry.id, "what": _told(entry)}
         for entry in ledger.entries
         if not (isinstance(entry, Note) and entry.about == "title")
     ]
-    return Section("Timeline", [], rows)
+    return Section("Timeline", ["When each entry was written. What it says stands in the chapters above."], rows)
 
 
 def sentence(text: str) -> str:
@@ -179,10 +205,10 @@ def _told(entry: AnyEntry) -> str:
         return f"{entry.field} of {entry.hypothesis} changed: {entry.reason}"
     if isinstance(entry, Evidence):
         took = f" (in the place of {entry.replaces})" if entry.replaces else ""
-        return f"evidence: {entry.title}: {entry.summary}{took}"
+        return f"evidence: {entry.title}{took}"
     if isinstance(entry, Verdict):
         return f"verdict: {entry.hypothesis} {entry.outcome}, because of {', '.join(entry.because)}"
-    return entry.text
+    return entry.text if entry.about == "fact" else f"{entry.about} written down"
 
 
 def _figure(ledger: View, e: Evidence) -> go.Figure | None:

@@ -15,6 +15,7 @@ from helpers.ledger.files import look
 from helpers.ledger.records import ENTRY, Evidence
 from helpers.ledger.refusals import missing
 from helpers.ledger.writing import FILE
+from helpers.words import as_typed
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def verify(folder: Path) -> Check:
             "WB-LEDGER-WRITE",
             f"{path} cannot be read: {error.strerror or error}",
             expected="a file that may be read",
-            next=f"ls -l {path}",
+            next=f"ls -l {as_typed(path)}",
         ) from error
     *lines, torn = content.split(b"\n")
     problems: list[Problem] = []

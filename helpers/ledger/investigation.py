@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from helpers.ledger import appendix, chapters
+from helpers.ledger.glossary import glossary
 from helpers.ledger.report import ReportPaths, write_report
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def write_ledger_report(ledger: View, *, homes: tuple[str, ...] = (), hosts: tup
         chapters.timeline(ledger),
         appendix.commands(ledger),
         appendix.files(ledger),
+        glossary(),
     ]
+    told_when, again = sections[-4], sections[-3]
     data: dict[str, Any] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "title": state.title,
@@ -48,8 +51,8 @@ def write_ledger_report(ledger: View, *, homes: tuple[str, ...] = (), hosts: tup
         "amendments": [a.model_dump(mode="json") for h in state.hypotheses for a in state.amendments(h.id)],
         "differences": [dict(row) for row in compared.table],
         "limits": list(limits.paragraphs),
-        "commands": list(sections[-2].commands),
-        "timeline": [dict(row) for row in sections[-3].table],
+        "commands": list(again.commands),
+        "timeline": [dict(row) for row in told_when.table],
     }
     return write_report(
         ledger.folder,

@@ -11,7 +11,7 @@ from typing import Any
 
 from helpers.box.masking import mask
 from helpers.box.result import printable
-from helpers.paths import investigations_dir, lab_dir
+from helpers.paths import ROOT, investigations_dir, lab_dir
 
 # Token as a word of the trade: "cosine per token: 0.98", "token 12: 5". No secret is such a word with a short number.
 _COUNTED = re.compile(r"(?i)(?<![\w-])(tokens?)(?=[\"']?\s*[:=]\s*-?\d{1,6}(?:\.\d+)?(?![\w.-]))")
@@ -27,7 +27,9 @@ _SECRET_KEY = re.compile(r"(?i)(token|secret|password|passwd|api_?key|credential
 _KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
 _LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@")  # of an address such as http://ann:***@proxy
 _ADDRESS = re.compile(r"\b[\w.+-]+@(?:\d{1,3}(?:\.\d{1,3}){3}|[\w-]+(?:\.[\w-]+)+)")
-_HOMES = re.compile(r"(?<![\w.~-])(?:(?:/home/|/Users/)[^/\s\"']+|/root(?=[/\s\"':,)]|$))")
+# Also behind ../../.., as a path relative to another folder has it.
+_UP = r"(?:(?<![\w.~-])/|(?<![\w~-])(?:\.\./)+)"
+_HOMES = re.compile(_UP + r"(?:(?:home/|Users/)[^/\s\"']+|root(?=[/\s\"':,)]|$))")
 # An address in numbers, but the loopback and what is a version.
 _NUMBERS = re.compile(
     r"(?<![\w.=-])(?!127\.|0\.0\.0\.0)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.-])"
@@ -58,7 +60,7 @@ def redact(text: str, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = (
         text = _unsecret(text)
         for home in sorted({*homes, *_own_home()}, key=len, reverse=True):
             if len(home) > 1:
-                text = re.sub(re.escape(home.rstrip("/")) + r"(?![\w.-])", "~", text)
+                text = re.sub(r"(?:/|(?:\.\./)+)" + re.escape(home.strip("/")) + r"(?![\w.-])", "~", text)
         text = _LOGIN.sub(r"\1***@", _HOMES.sub("~", text))
         text = _ADDRESS.sub("***@***", text)
         if user := _own_name():
@@ -139,8 +141,8 @@ def _item(key: str, value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _own_home() -> tuple[str, ...]:
-    """This login's home, and those of what is kept for it: the lab's box, and the investigations."""
-    kept = (str(lab_dir() / "home"), str(investigations_dir()))
+    """This login's home, and those of what is kept for it: the lab's box, the investigations, and the checkout."""
+    kept = (str(lab_dir() / "home"), str(investigations_dir()), str(ROOT))
     try:
         return (str(Path.home()), *kept)
     except RuntimeError:  # a uid without a passwd entry, as in some containers

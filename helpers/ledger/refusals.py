@@ -7,13 +7,14 @@ from pathlib import Path
 
 from helpers.errors import UsageError
 from helpers.ledger.records import Evidence, File, Hypothesis, Outcome
+from helpers.nearest import did_you_mean
 
 
 def bad_name(name: str) -> UsageError:
     return UsageError(
         "WB-LEDGER-NAME",
         f"{name!r} is no name of an investigation",
-        expected="the name of a folder: no slash, no leading dot or dash",
+        expected="the name of a folder: no slash, no control character, no leading dot or dash",
         next='open_ledger("acceptance-drop")',
     )
 
@@ -23,7 +24,7 @@ def missing(name: str, known: Sequence[str]) -> UsageError:
         "WB-LEDGER-MISSING",
         f"there is no ledger of an investigation {name!r}",
         expected="one of " + ", ".join(known) if known else "a ledger; there is none yet",
-        next="workbook ledger list, or in a notebook: open_ledger(NAME)",
+        next=did_you_mean(name, known, "workbook ledger list, or in a notebook: open_ledger(NAME)"),
     )
 
 
@@ -32,7 +33,7 @@ def unknown(what: str, ledger: str, known: Sequence[str]) -> UsageError:
         "WB-LEDGER-UNKNOWN",
         f"{what!r} is nothing that the ledger {ledger} knows",
         expected="one of " + ", ".join(known[-12:]) if known else "a hypothesis; there is none yet",
-        next=f"workbook ledger show {ledger}",
+        next=did_you_mean(what, known, f"workbook ledger show {ledger}"),
     )
 
 

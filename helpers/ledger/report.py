@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 SCHEMA = "workbook.report/1"
+#: The chapter that explains the words; the top of the page leads to it.
+GLOSSARY = "Words"
+#: Characters: of a cell that stays on one line, of all such cells of a row, and of a word that is not broken.
+LINE, LINE_ROOM, WORD = 20, 44, 14
 
 
 @dataclass(frozen=True)
@@ -121,9 +125,11 @@ def _render(title: str, summary: Sequence[str], sections: Sequence[Section], dat
         loader=PackageLoader("helpers.ledger", "templates"), autoescape=True, undefined=StrictUndefined
     )
     environment.filters["prose"] = _prose
+    environment.filters["fits"] = _fits
     return environment.get_template("report.html.j2").render(
         title=title,
         summary=summary,
+        glossary=GLOSSARY,
         sections=[(section, _figure_html(section, n)) for n, section in enumerate(sections)],
         plotly=get_plotlyjs() if any(s.figure is not None for s in sections) else "",
         # Any "<" could end the script element that holds the JSON, or open a comment in it.
@@ -143,6 +149,24 @@ def _figure_html(section: Section, number: int) -> str:
             config={"displaylogo": False, "responsive": True},
         )
     )
+
+
+def _fits(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """A class a column: ``line`` where every cell stays on one line, ``word`` where no word has to be broken.
+
+    A table that keeps to this is no wider than a narrow window: only so many columns may stay on one line.
+    """
+    kinds, room = [], LINE_ROOM
+    for name in rows[0]:
+        cells = [name, *(row[name] for row in rows)]
+        longest = max(map(len, cells))
+        if longest <= min(LINE, room):
+            room -= longest
+            kinds.append("line")
+        else:
+            words = (word for cell in cells for word in re.split(r"[\s-]", cell))
+            kinds.append("word" if max(map(len, words)) <= WORD else "")
+    return kinds
 
 
 def _prose(text: str) -> Markup:

@@ -95,6 +95,10 @@ def _tap(side: Mapping[str, Any]) -> str:
     return "unknown" if side["boundary"] is None else f"{side['boundary']} (cosine {side['score']:.4f})"
 
 
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+
+
 def _boundary(number: int) -> str:
     return "the embedding output (boundary 0)" if number == 0 else f"boundary {number}"
 
@@ -125,10 +129,8 @@ def cause(diagnosis: Mapping[str, Any], *, attributed: bool = False) -> str:
     else:
         lost = sorted({s["trained"]["boundary"] for s in known} - {s["served"]["boundary"] for s in known})
         if lost:
-            text += (
-                f" {' and '.join(_boundary(b)[0].upper() + _boundary(b)[1:] for b in lost)} "
-                f"reach{'es' if len(lost) == 1 else ''} no slot any more."
-            )
+            named = f"Boundaries {_listed(lost)} reach" if len(lost) > 1 else f"Boundary {lost[0]} reaches"
+            text += f" {named} no slot any more."
     if len(wrong) > 1 and not attributed:
         text += " How much of the loss each slot causes was not measured in this run."
     return text

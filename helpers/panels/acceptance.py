@@ -27,6 +27,7 @@ class AcceptancePanel(Panel):
         super().__init__()
         self.model = model
         self.baseline = dropdown("Pinned", list(model.all), tooltip="What the deltas are against")
+        self.baseline.value = model.baseline
         self.differences = checkbox("Differences only", "Leaves out the rows that are the same everywhere")
         self.search = field("Search", "Only rows with these letters")
         self.shown = {name: checkbox(name, f"Show the configuration {name}", value=True) for name in model.all}
@@ -77,6 +78,7 @@ def acceptance_panel(
     *,
     profiles: Mapping[str, Profile] | None = None,
     comparisons: Sequence[PairedDifference] = (),
+    pinned: str | None = None,
 ) -> AcceptancePanel:
     """Compare configurations: a column each, one pinned, with deltas to it, and their curves.
 
@@ -86,5 +88,7 @@ def acceptance_panel(
     Args:
         profiles: what was served, by name, to compare their fields too (the first suspect).
         comparisons: paired differences, shown where the baseline is one of the two.
+        pinned: the name of the one that is pinned at first, else the first.
     """
-    return AcceptancePanel(AcceptanceModel(measurements, profiles=profiles, comparisons=comparisons))
+    model = AcceptanceModel(measurements, profiles=profiles, comparisons=comparisons, pinned=pinned)
+    return AcceptancePanel(model)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.measurement import Measurement, PairedDifference
 from helpers.acceptance.tables import rate_rows, survival_rows
+from helpers.errors import UsageError
 from helpers.panels.static import Static, Table
 from helpers.serving.argv import masked, masked_argv
 
@@ -34,10 +35,14 @@ class AcceptanceModel:
         measurements: in the order in which they are shown; a mapping's values, or a sequence.
         profiles: what was served, by name: their fields are compared as well.
         comparisons: paired differences, shown where the pinned baseline is one of the two.
+        pinned: the name of the one that is pinned at first; the first one else.
 
     Attributes:
         baseline: the name of the pinned one. differences_only: leave out what is the same everywhere.
         shown: names of those that are shown; the baseline always is.
+
+    Raises:
+        UsageError: ``WB-BASELINE-MISSING`` where none has the name ``pinned``.
     """
 
     def __init__(
@@ -46,13 +51,21 @@ class AcceptanceModel:
         *,
         profiles: Mapping[str, Profile] | None = None,
         comparisons: Sequence[PairedDifference] = (),
+        pinned: str | None = None,
     ) -> None:
         rows = measurements.values() if isinstance(measurements, Mapping) else measurements
         self.all = {row.name: row for row in rows}
         if not self.all:
             raise ValueError("an acceptance panel needs at least one measurement")
         self.profiles, self.comparisons = dict(profiles or {}), tuple(comparisons)
-        self.baseline = next(iter(self.all))
+        self.baseline = next(iter(self.all)) if pinned is None else pinned
+        if self.baseline not in self.all:
+            raise UsageError(
+                "WB-BASELINE-MISSING",
+                f"there is no row {pinned!r} to pin",
+                expected=f"one of {', '.join(self.all)}",
+                next="name one of them as pinned",
+            )
         self.differences_only = False
         self.search = ""
         self.shown: tuple[str, ...] = tuple(self.all)

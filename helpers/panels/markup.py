@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 TEXT = "color:var(--jp-content-font-color1,inherit)"
@@ -11,6 +12,9 @@ _CELL = (
     f"text-align:left;vertical-align:top;padding:.2em .8em .2em 0;border-bottom:{_LINE};"
     "font-variant-numeric:tabular-nums"
 )
+# Of a column with something longer than any word, such as a hash: it may be broken, and its words keep some room.
+_LONG = ";overflow-wrap:anywhere;min-width:8em"
+WORD = 24
 _TABLE = f"border-collapse:collapse;margin:.3em 0 .8em;line-height:1.4;{TEXT}"
 _PRE = (
     "overflow:auto;margin:.3em 0;padding:.4em .6em;font-size:12px;line-height:1.4;white-space:pre-wrap;"
@@ -24,15 +28,21 @@ def table(rows: Sequence[Mapping[str, object]], *, caption: str) -> str:
     if not rows:
         return paragraph(f"{caption}: none")
     head = "".join(f'<th scope="col" style="{_CELL};font-weight:600">{escape(str(name))}</th>' for name in rows[0])
+    styles = [_CELL + (_LONG if _longest(row[name] for row in rows) > WORD else "") for name in rows[0]]
     body = "".join(
         '<tr style="background:none">'
-        + "".join(f'<td style="{_CELL}">{text(cell)}</td>' for cell in row.values())
+        + "".join(f'<td style="{style}">{text(cell)}</td>' for style, cell in zip(styles, row.values(), strict=True))
         + "</tr>"
         for row in rows
     )
     title = f'<caption style="text-align:left;font-weight:600;padding:.2em 0;{TEXT}">{escape(caption)}</caption>'
     inner = f"{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<div style="overflow-x:auto"><table style="{_TABLE}">{inner}</table></div>'
+
+
+def _longest(cells: Iterable[object]) -> int:
+    """Characters of the longest word."""
+    return max((len(word) for cell in cells for word in re.split(r"[\s-]", str(cell))), default=0)
 
 
 def text(value: object) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from helpers.panels.static import Static, Table
 from helpers.serving import find_runs
 from helpers.serving.records import RUNS
+from helpers.serving.registry import preferred
 from helpers.source import patches
 from helpers.source.checkout import Checkout, find_checkout
 from helpers.source.patch_report import PatchReport
@@ -54,7 +55,7 @@ class PatchesModel:
         if self.wanted is None:
             registry = self.box.run(["ls", "-d", self.box.path(RUNS)], check=False, idempotent=True)
             living = find_runs(self.box, alive=True) if registry.ok else []
-            self.python = living[-1].record.engine.python if living else "python3"
+            self.python = preferred(living).record.engine.python if living else "python3"
         checkout = find_checkout(self.box, self.python)
         found: dict[str, PatchReport] = {}
         for name in [*patch_names(checkout.version), *self.own]:

@@ -59,7 +59,7 @@ class ServerModel:
         """GPUs, memory and servers, and this login's runs."""
         facts = self.box.facts(progress=False)
         registry = self.box.run(["ls", "-d", self.box.path(RUNS)], check=False, idempotent=True)
-        return facts, find_runs(self.box) if registry.ok else []
+        return facts, find_runs(self.box, endings=True) if registry.ok else []
 
     def take(self, looked: tuple[Facts, list[Run]]) -> None:
         self.facts, self.runs = looked
@@ -159,6 +159,7 @@ class ServerModel:
                 "pid": str(run.pid),
                 "started": run.record.started,
                 "owner": run.record.owner,
+                "ended": str(run.ending or ""),
             }
             for run in self.listed()
         ]
@@ -175,6 +176,7 @@ class ServerModel:
                         "pid": str(process.pid),
                         "started": f"{process.seconds / 60:.0f} min ago",
                         "owner": process.user,
+                        "ended": "",
                     }
                 )
         return rows

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
-    """Rows of one set of columns; what a report's section takes as its table."""
+    """Rows of one set of columns; what a report's section takes as its table. A notebook shows it as one."""
 
     caption: str
     rows: Sequence[Mapping[str, str]]
@@ -30,6 +30,12 @@ class Table:
         widths = [max(len(line[at]) for line in grid) for at in range(len(grid[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in grid]
         return "\n".join([self.caption, *(line.rstrip() for line in lines)])
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return markup.table(self.rows, caption=self.caption)
 
 
 @dataclass(frozen=True)

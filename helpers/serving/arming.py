@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from helpers.errors import RemoteFailed, WorkbookError
 from helpers.serving.remote import refusal
 from helpers.uploads import call
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -76,5 +77,6 @@ def busy(box: Box, arm: str, other: dict[str, Any]) -> RemoteFailed:
         "WB-CAPTURE-BUSY",
         f"the hook is armed already on {box.name}, by {other['by'] or 'somebody'} (capture {other['capture'] or '?'})",
         expected="one capture at a time for each run",
-        next=f"wait for it; one that died lapses after {SECONDS:.0f} s. By hand: workbook run {box.name} -- rm {arm}",
+        next=f"wait for it; one that died lapses after {SECONDS:.0f} s. By hand: "
+        f"workbook run {box.name} -- rm {as_typed(arm)}",
     )

@@ -20,8 +20,10 @@ from helpers.serving.arming import armed, discard
 from helpers.serving.asking import Prompt, ask_all, get
 from helpers.serving.model import check_tokens, model_facts
 from helpers.serving.preflight.arguments import settings_of
+from helpers.serving.profile_file import PROFILE_FILE, save_profiles
 from helpers.serving.registry import get_run
 from helpers.uploads import upload
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -54,7 +56,7 @@ def capture(
             share cached rows, which then pass the hook only once.
 
     Returns:
-        ``out``. The capture also stays on the box, in the run's folder.
+        ``out``; what was served lies in it as profiles.toml. The capture also stays on the box, in the run's folder.
 
     Raises:
         UsageError: WB-CAPTURE-OUT, WB-CAPTURE-NO-HOOK, WB-CAPTURE-BOUNDARIES, WB-CAPTURE-NO-PROMPTS,
@@ -87,6 +89,7 @@ def capture(
             raise
         bar.update("pulling")
         fetch(box, folder, out)
+    save_profiles(out / PROFILE_FILE, [run.profile])
     return out
 
 
@@ -237,7 +240,7 @@ def assemble(box: Box, run: Run, folder: str, order: dict[str, Any]) -> None:
             "WB-CAPTURE-ASSEMBLE",
             f"putting the capture together failed on {box.name} with exit status {result.exit_status}",
             expected="one JSON object",
-            next=f"the chunks are still there: workbook run {box.name} -- ls {folder}/chunks",
+            next=f"the chunks are still there: workbook run {box.name} -- ls {as_typed(f'{folder}/chunks')}",
             lines=result.stderr.splitlines()[-10:],
         )
 

@@ -27,12 +27,12 @@ from helpers.source import patches
 from helpers.source.checkout import Checkout, find_checkout
 from helpers.source.convention import KNOWN
 from helpers.source.patch_state import patch_names
-from helpers.uploads import upload
+from helpers.uploads import call, upload
 
 if TYPE_CHECKING:
     from helpers.box import Box
 
-#: How often another port is tried when somebody else was quicker to take the one that was free.
+#: How often a start is planned anew when somebody else was quicker: took the free port, or patched the checkout.
 ATTEMPTS = 3
 
 
@@ -43,6 +43,8 @@ class Plan:
     Attributes:
         id: of the run that it would become. argv: the server's exact command line on the box.
         port: free when it was looked at. patches: those that are in the checkout.
+        journal: how many entries the journal of patches had for the checkout; with more, ``patches`` may not
+            hold. None: not looked at.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Plan:
     checkout: Checkout
     patches: tuple[AppliedPatch, ...]
     code: str
+    journal: int | None = None
 
     @property
     def text(self) -> str:
@@ -71,6 +74,7 @@ def plan(box: Box, profile: Profile) -> Plan:
     checkout = find_checkout(box, python, server_environment(profile, home=box.home))
     if checkout.version != profile.engine_version:
         raise _other_version(box, profile, checkout)
+    known = call(box, "editing", "read", {"paths": []}, python=python)["journal"]  # asked first: see Plan.journal
     applied = _patches(box, profile, checkout, python)
     folders = model_folders(profile, home=box.home)
     probe = ask(box, "probe", {"host": profile.host, "port": profile.port, "folders": list(folders)}, python=python)
@@ -88,7 +92,8 @@ def plan(box: Box, profile: Profile) -> Plan:
         draft=None if profile.aux_layer_ids is None else f"{folder}/draft",
         hooks=_hooks(profile, probe["configs"], box.home, folder),
     )
-    return Plan(run, profile, argv, probe["port"], checkout, applied, upload(box, python=python))
+    journal = sum(entry.get("root") == checkout.root for entry in known)
+    return Plan(run, profile, argv, probe["port"], checkout, applied, upload(box, python=python), journal)
 
 
 def launch(
@@ -101,7 +106,7 @@ def launch(
     is being started stops it.
 
     Raises:
-        As `plan`; RemoteFailed: WB-SERVE-NO-PROGRAM.
+        As `plan`; RemoteFailed: WB-SERVE-NO-PROGRAM, WB-SERVE-SOURCE-CHANGED where the checkout never comes to rest.
     """
     for attempt in range(1, ATTEMPTS + 1):
         planned = plan(box, profile)
@@ -112,13 +117,18 @@ def launch(
         try:
             return start(box, planned)
         except RemoteFailed as error:
-            if error.code != "WB-SERVE-PORT-TAKEN" or profile.port is not None or attempt == ATTEMPTS:
+            if not was_quicker(error, profile) or attempt == ATTEMPTS:
                 raise
     raise AssertionError("the loop returns or raises")
 
 
+def was_quicker(error: RemoteFailed, profile: Profile) -> bool:
+    """Whether a start failed because somebody else came in between, so that planning it anew may do."""
+    return error.code == "WB-SERVE-SOURCE-CHANGED" or (error.code == "WB-SERVE-PORT-TAKEN" and profile.port is None)
+
+
 def start(box: Box, planned: Plan) -> Run:
-    """Start what was planned."""
+    """Start what was planned, unless the checkout was patched since."""
     profile = planned.profile
     python = expand(profile.python, box.home)
     env = server_environment(profile, home=box.home)
@@ -151,6 +161,7 @@ def start(box: Box, planned: Plan) -> Run:
         "prepend": {"PYTHONPATH": planned.code} if profile.capture is not False else {},
         "draft": draft,
         "folders": list(model_folders(profile, home=box.home)),
+        "journal": planned.journal,
     }
     try:
         answer = ask(box, "start", request, python=python)
@@ -182,7 +193,8 @@ def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tup
         elif name in profile.patches:
             raise RemoteFailed(
                 "WB-SERVE-PATCH-MISSING",
-                f"profile {profile.name!r} needs the patch {name!r}, which is {report.state} in {checkout.root}",
+                f"profile {profile.name!r} needs the patch {name!r}, which is "
+                f"{'not' if report.state == 'clean' else report.state} in {checkout.root}",
                 expected="the patch applied",
                 next=f"workbook patch {box.name} apply {name}",
             )

@@ -21,8 +21,10 @@ from helpers.box.facts.python import Python
 from helpers.box.facts.servers import Server, Servers
 from helpers.box.facts.sockets import Sockets
 from helpers.errors import WorkbookError
+from helpers.owner import whoami
 from helpers.serving.records import RUNS
 from helpers.serving.registry import find_runs
+from helpers.serving.whose import Whose, whose
 from helpers.source import served
 from helpers.source.served import Engine
 
@@ -50,6 +52,7 @@ class Seen(Fact):
         listening: somebody listens on its port; None where that is not known.
         engine, python: what its own interpreter imports and has.
         run: None for a server that the workbook did not start.
+        whose: as far as it is known.
     """
 
     server: Server
@@ -57,6 +60,13 @@ class Seen(Fact):
     engine: Engine | Absent | Problem
     python: Python | Absent | Problem
     run: KnownRun | None = None
+    whose: Whose | None = None
+
+    @property
+    def title(self) -> str:
+        """The server in a few words: its pid, and whose run it is."""
+        words = self.whose.words if self.whose else "whose is not known"
+        return f"server {self.server.process.pid} ({f'run {self.run.id}, ' if self.run else ''}{words})"
 
 
 class Overview(Fact):
@@ -64,6 +74,7 @@ class Overview(Fact):
 
     Attributes:
         interpreter: whose packages are compared: ``server <pid>``, or the configured interpreter.
+        reason: why that one: whose server it is, or that none of this box runs; empty where it was asked for.
         engine, python: of that interpreter.
         rows: laptop against box.
     """
@@ -76,6 +87,22 @@ class Overview(Fact):
     laptop: Python
     rows: tuple[Row, ...]
     registry: Problem | None = None
+    reason: str = ""
+
+    @property
+    def others(self) -> tuple[tuple[Engine, tuple[Seen, ...]], ...]:
+        """Checkouts that servers of this box import beside the one above, each with its servers."""
+        found: dict[tuple[str, str], list[Seen]] = {}
+        engines: dict[tuple[str, str], Engine] = {}
+        shown = (self.engine.package, self.engine.python) if isinstance(self.engine, Engine) else None
+        for seen in self.servers:
+            engine = seen.engine
+            if isinstance(engine, Engine) and seen.whose and seen.whose.here:
+                key = (engine.package, engine.python)
+                if key != shown:
+                    engines[key] = engine
+                    found.setdefault(key, []).append(seen)
+        return tuple((engines[key], tuple(servers)) for key, servers in found.items())
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -103,7 +130,12 @@ class Overview(Fact):
         if isinstance(self.facts.servers, Servers):
             facts["servers"] = said["servers"]
             facts["processes_hidden"] = self.facts.servers.hidden
-        compared = {"interpreter": self.interpreter, "good": self.good, "rows": said["rows"]}
+        compared = {
+            "interpreter": self.interpreter,
+            "reason": self.reason,
+            "good": self.good,
+            "rows": said["rows"],
+        }
         return {"schema": SCHEMA, **facts, "engine": said["engine"], "laptop": said["laptop"], "comparison": compared}
 
 
@@ -113,7 +145,8 @@ def overview(
     """Look at a box.
 
     Args:
-        interpreter: whose packages to compare; by default those of the newest server, else of ``python3``.
+        interpreter: whose packages to compare; by default those of your own newest server here, else of the newest
+            that somebody else started on this box, else of ``python3``: never another box's or another login's.
         folders: further folders whose disks are looked at.
         progress: after two seconds say on stderr what is awaited.
 
@@ -140,7 +173,7 @@ def overview(
             progress=progress,
         )
         runs, problem = _runs(registry)
-        return _overview(facts, answers, interpreter, runs, problem, here.result())
+        return _overview(facts, answers, interpreter, runs, problem, here.result(), home=box.home)
 
 
 def _overview(
@@ -150,15 +183,18 @@ def _overview(
     runs: Sequence[Run],
     problem: Problem | None,
     here: Python,
+    *,
+    home: str,
 ) -> Overview:
-    seen = tuple(_seen(server, facts, answers, runs) for server in _servers(facts))
-    name = interpreter or "python3"
+    seen = tuple(_seen(server, facts, answers, runs, home) for server in _servers(facts))
+    name, reason = interpreter or "python3", ""
     engine: Engine | Absent | Problem = read(served.parse, answers[served.FACT])
     there = facts.python
     if interpreter is None:
-        for each in sorted(seen, key=lambda one: one.server.process.start_time):
-            if isinstance(each.python, Python):
-                name, engine, there = f"server {each.server.process.pid}", each.engine, each.python
+        meant = about(seen)
+        reason = "the box's own: no server of this box runs" if not meant else _title(meant)
+        if meant is not None:
+            name, engine, there = f"server {meant.server.process.pid}", meant.engine, meant.python
     rows = comparison.compare(
         here,
         there if isinstance(there, Python) else None,
@@ -174,7 +210,20 @@ def _overview(
         laptop=here,
         rows=rows,
         registry=problem,
+        reason=reason,
     )
+
+
+def about(servers: Sequence[Seen]) -> Seen | None:
+    """The server whose interpreter a look is about: your newest here, else anybody's newest here; None for none."""
+    here = [seen for seen in servers if seen.whose and seen.whose.here and isinstance(seen.python, Python)]
+    here.sort(key=lambda seen: seen.server.process.start_time)
+    own = [seen for seen in here if seen.whose and seen.whose.kind == "you"]
+    return next(iter([*reversed(own), *reversed(here)]), None)
+
+
+def _title(seen: Seen) -> str:
+    return seen.title.partition("(")[2].removesuffix(")")
 
 
 def _servers(facts: Facts) -> tuple[Server, ...]:
@@ -205,7 +254,7 @@ def _questions(facts: Facts) -> list[Question]:
     return questions
 
 
-def _seen(server: Server, facts: Facts, answers: dict[str, Answer], runs: Sequence[Run]) -> Seen:
+def _seen(server: Server, facts: Facts, answers: dict[str, Answer], runs: Sequence[Run], home: str) -> Seen:
     pid = server.process.pid
     engine: Engine | Absent | Problem
     packages: Python | Absent | Problem
@@ -219,7 +268,9 @@ def _seen(server: Server, facts: Facts, answers: dict[str, Answer], runs: Sequen
     if isinstance(facts.sockets, Sockets) and server.process.same_root is not False:
         listening = bool(facts.sockets.on(server.launched.port))
     boot = facts.servers.boot_id if isinstance(facts.servers, Servers) else ""
-    return Seen(server=server, listening=listening, engine=engine, python=packages, run=_known(server, boot, runs))
+    run = _known(server, boot, runs)
+    whom = whose(server, run.owner if run else None, me=whoami(), home=home)
+    return Seen(server=server, listening=listening, engine=engine, python=packages, run=run, whose=whom)
 
 
 def _known(server: Server, boot: str, runs: Sequence[Run]) -> KnownRun | None:

@@ -137,11 +137,16 @@ def _ports(facts: Facts) -> list[str]:
 def _interpreter(overview: Overview) -> list[str]:
     lines: list[str] = []
     found = overview.python
+    why = f" ({overview.reason})" if overview.reason else ""
     if isinstance(found, Python):
-        lines.append(f"python of {overview.interpreter}: {found.executable} {found.version}")
+        lines.append(f"python of {overview.interpreter}{why}: {found.executable} {found.version}")
         had = [f"{name} {version}" for name, version in found.packages.items() if version]
         lines.append(f"  {', '.join(had) or 'none of the packages that matter here'}")
-    return lines + missing(f"python of {overview.interpreter}", found) + [_engine(overview.engine)]
+    lines += [*missing(f"python of {overview.interpreter}{why}", found), _engine(overview.engine)]
+    for engine, servers in overview.others:
+        lines.append(f"also served here: {_engine(engine)}, by {engine.python}")
+        lines += [f"  {seen.title}" for seen in servers]
+    return lines
 
 
 def _engine(engine: Fact) -> str:
@@ -169,11 +174,14 @@ def _each(servers: Iterable[Seen]) -> list[str]:
         lines.append(f"  pid {process.pid} of {process.user}, port {how.port} ({port}), tp {how.tp}, up {age}")
         if seen.run is not None:
             state = "answers" if seen.run.answers else "does not answer"
-            lines.append(f"    run {seen.run.id} (profile {seen.run.profile}) of {seen.run.owner}, {state}")
+            yours = " (you)" if seen.whose and seen.whose.kind == "you" else ""
+            lines.append(f"    run {seen.run.id} (profile {seen.run.profile}) of {seen.run.owner}{yours}, {state}")
         elif seen.server.run is not None:
             lines.append(f"    marked as run {seen.server.run}, which is not this login's, or not its server")
         else:
             lines.append("    not started by the workbook")
+        if seen.whose and seen.whose.kind == "elsewhere":
+            lines.append(f"    {seen.whose.words}")
         lines.append(f"    {_engine(seen.engine)}")
         lines.append(f"    {shlex.join(process.argv)}")
     return lines

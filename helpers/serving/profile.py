@@ -9,7 +9,7 @@ box; a leading ``~/`` is its home. data/profiles/lab.toml is an example.
 
 from __future__ import annotations
 
-import difflib
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,12 +17,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.paths import DATA
 
 #: The profiles that the lab serves.
 LAB_PROFILES = DATA / "profiles" / "lab.toml"
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+Name = Annotated[str, Field(pattern=_NAME, max_length=60)]
 
 
 class Strict(BaseModel):
@@ -142,14 +144,20 @@ def get_profile(name: str, path: Path | None = None) -> Profile:
     profiles = load_profiles(path)
     if name in profiles:
         return profiles[name]
-    near = difflib.get_close_matches(name, profiles, n=1, cutoff=0.5)
     source = LAB_PROFILES if path is None else path
     raise UsageError(
         "WB-PROFILE-UNKNOWN",
         f"there is no profile {name!r} in {source}",
         expected="one of " + ", ".join(sorted(profiles)),
-        next=f"did you mean {near[0]!r}?" if near else f"add [profiles.{name}] to {source}",
+        next=did_you_mean(name, profiles, _added(name, source)),
     )
+
+
+def _added(name: str, source: Path) -> str:
+    if re.fullmatch(_NAME, name) is None:
+        return "a profile's name is of letters, digits, dots, dashes and underscores"
+    key = f'"{name}"' if "." in name else name
+    return f"add [profiles.{key}] to {source}"
 
 
 def _profile(path: Path, name: str, defaults: dict[str, Any], table: object) -> Profile:
@@ -167,8 +175,7 @@ def _profile(path: Path, name: str, defaults: dict[str, Any], table: object) -> 
 
 def _words(problem: Any) -> str:
     if problem["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(problem["loc"][-1]), Profile.model_fields, n=1)
-        return "no such key" + (f", did you mean {near[0]!r}?" if near else "")
+        return f"no such key, {did_you_mean(str(problem['loc'][-1]), Profile.model_fields)}".removesuffix(", ")
     if problem["type"] == "missing":
         return "is missing"
     met = "" if isinstance(problem["input"], dict) else f" (met {problem['input']!r})"

@@ -13,7 +13,8 @@ from helpers.serving.profile import Profile
 SCHEMA = "workbook.run/1"
 RUNS = "~/.workbook/runs"
 
-State = Literal["alive", "dead", "stranger"]
+#: ``stopped``: somebody ended it. ``dead``: it ended by itself; ``stranger``: so, and its pid is another process now.
+State = Literal["alive", "stopped", "dead", "stranger"]
 
 
 class Engine(BaseModel):
@@ -83,7 +84,8 @@ class StopReport(BaseModel):
     """What a stop found and did.
 
     Attributes:
-        was: the run's state before. signalled: what got TERM. killed: those of them that needed KILL.
+        was: whether its server lived before. stopped: who stopped it (now or earlier) and when.
+        signalled: what got TERM. killed: those of them that needed KILL.
         left: processes of its group that could not be ended. orphans: its processes outside group and session.
         port_closed: nobody answers on its port any more. port_holder: who does, where that is no process of the run.
         gpu: ``{"before_mib", "after_mib", "holders_left"}``, None where the box has no nvidia-smi.
@@ -94,6 +96,7 @@ class StopReport(BaseModel):
 
     run: str
     was: Literal["alive", "dead"]
+    stopped: dict[str, str] | None = None
     signalled: tuple[ProcessInfo, ...]
     killed: tuple[ProcessInfo, ...]
     left: tuple[ProcessInfo, ...]

@@ -102,6 +102,10 @@ def refusal(name: str, error: dict[str, Any]) -> UsageError | RemoteFailed:
 
 
 _ADVICE = {
+    "WB-SERVE-SOURCE-CHANGED": (
+        "a checkout that nobody changes between the look at it and the start",
+        "start again: the look is made anew; who patches there: workbook runs {box}",
+    ),
     "WB-SERVE-NO-MODEL": ("a folder with a readable config.json", "mend the path in the profile, or push the model"),
     "WB-SERVE-PORT-TAKEN": (
         "a port that nobody has",
@@ -112,7 +116,7 @@ _ADVICE = {
         "the server's interpreter",
         "mend python in the profile: workbook run {box} -- which python3",
     ),
-    "WB-SERVE-OTHER-OWNER": ("your own run", "ask its owner first; then: workbook stop {box} RUN --force"),
+    "WB-SERVE-OTHER-OWNER": ("your own run", "ask its owner first; then: workbook stop {box} {run} --force"),
     "WB-SERVE-STRANGER": (
         "the process that was started; nothing was signalled",
         "nothing is left to stop: workbook runs {box}",

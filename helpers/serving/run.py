@@ -10,6 +10,7 @@ from helpers.errors import RemoteFailed, WorkbookError, WrongResult
 from helpers.owner import whoami
 from helpers.progress import Progress
 from helpers.serving.crash import LAST, recognise
+from helpers.serving.endings import Ending, ending
 from helpers.serving.profile import Profile
 from helpers.serving.records import RUNS, RunRecord, State, StopReport
 from helpers.serving.remote import ask, watch
@@ -24,14 +25,24 @@ class Run:
 
     Attributes:
         box: where it is. record: run.json as it was read last.
-        state: alive, dead or stranger (dead, and its pid is another process now), when it was looked at last.
+        state: alive, stopped (by somebody), dead (by itself) or stranger (dead, and its pid is another process now),
+            when it was looked at last. ending: how it ended, None while it lives.
     """
 
-    def __init__(self, box: Box, record: RunRecord, state: State = "alive", *, answers: bool = False) -> None:
+    def __init__(
+        self,
+        box: Box,
+        record: RunRecord,
+        state: State = "alive",
+        *,
+        answers: bool = False,
+        ending: Ending | None = None,
+    ) -> None:
         self.box = box
         self.record = record
         self.state: State = state
         self.answers = answers
+        self.ending = ending
 
     @property
     def id(self) -> str:
@@ -132,7 +143,10 @@ class Run:
         """
         request = {"run": self.id, "owner": whoami(), "force": force, "orphans": orphans, "grace": grace}
         report = StopReport.model_validate(ask(self.box, "stop", request, python=self._python))
-        self.state, self.answers = "dead", False
+        self.record = self.record.model_copy(update={"stopped": report.stopped})
+        self.state, self.answers = "stopped" if report.stopped else "dead", False
+        if report.stopped:
+            self.ending = ending(self.record, "stopped", None)
         if not report.clean:
             raise _leftovers(self, report)
         return report
@@ -173,7 +187,7 @@ class Run:
             next=crash.next.replace("BOX", self.box.name).replace("RUN", self.id),
             lines=list(crash.lines),
         )
-        self.state = "dead"
+        self.state, self.ending = "dead", Ending(crash.summary, crash.code)
         self._clear(error)  # children that outlived it hold memory
         return error
 

@@ -30,7 +30,8 @@ class Served:
 def serving(box: Box, profile: Profile, *, timeout: float = 1800, progress: bool = True) -> Iterator[Served]:
     """Serve a profile inside the block. Leaves the box as it was, also on an error or Ctrl-C.
 
-    The profile's patches are applied first; those that were not in before are reverted at the end.
+    The profile's patches are applied first; those that were not in before are reverted at the end, but for one that
+    somebody else's server was started with meanwhile: that stays in, and it is said.
 
     >>> with serving(box, get_profile("right")) as served:      # doctest: +SKIP
     ...     run_load(served.url, prompts)
@@ -53,7 +54,8 @@ def serving(box: Box, profile: Profile, *, timeout: float = 1800, progress: bool
 
 @contextmanager
 def patched(box: Box, profile: Profile, *, progress: bool = True) -> Iterator[None]:
-    """The profile's patches in the box's checkout for the length of the block; what was in before stays in."""
+    """The profile's patches in the box's checkout for the length of the block; what was in before stays in, and what
+    somebody else's server came to rely on."""
     python, env = expand(profile.python, box.home), server_environment(profile, home=box.home)
     mine: list[str] = []
     try:
@@ -65,5 +67,5 @@ def patched(box: Box, profile: Profile, *, progress: bool = True) -> Iterator[No
         yield
     finally:
         for name in reversed(mine):
-            patches.revert(box, name, python=python, env=env)
-            Progress(f"patch {name}", enabled=progress).done("reverted")
+            needed = patches.take_back(box, name, python=python, env=env)
+            Progress(f"patch {name}", enabled=progress).done("reverted" if needed is None else f"left in: {needed}")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from helpers.errors import RemoteFailed
+from helpers.worded import Worded
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -43,7 +45,7 @@ print(json.dumps(answer))
 
 
 @dataclass(frozen=True)
-class Checkout:
+class Checkout(Worded):
     """A checkout of SGLang on a box.
 
     Attributes:
@@ -62,6 +64,12 @@ class Checkout:
     def root(self) -> str:
         return posixpath.dirname(self.package)
 
+    def __str__(self) -> str:
+        return (
+            f"sglang {self.version or 'of an unknown version'} in {self.root}, as {self.python} "
+            f"(Python {self.python_version}) imports it"
+        )
+
 
 def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | None = None) -> Checkout:
     """The checkout that ``python`` on the box imports ``sglang`` from.
@@ -79,7 +87,7 @@ def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | No
             "WB-SOURCE-NO-PYTHON",
             f"{python!r} on {box.name} cannot be asked where it imports sglang from",
             expected="a Python interpreter on the box's PATH, or its absolute path",
-            next=f"workbook run {box.name} -- {python} --version",
+            next=f"workbook run {box.name} -- {as_typed(python)} --version",
             lines=result.stderr.splitlines()[-5:],
         )
     answer = json.loads(result.stdout)

@@ -17,6 +17,7 @@ from helpers.source.patch_report import PatchReport
 from helpers.source.patch_state import Patch, sha256
 from helpers.source.patch_view import View, entry_of, replace, text_of
 from helpers.uploads import call
+from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -25,13 +26,17 @@ CONFIG = "config.json"
 _SECTION, _IDS = "eagle_config", "eagle_aux_hidden_state_layer_ids"
 
 
-def set_ids(box: Box, draft: str, ids: Sequence[int], *, python: str = "python3") -> PatchReport:
+def set_ids(box: Box, draft: str, ids: Sequence[int], *, python: str = "python3", force: bool = False) -> PatchReport:
     """Write ``ids`` where SGLang reads them (nested ``eagle_config``); all else in the file stays as it is.
 
     Ids that were written from here before are replaced; a revert goes back to the file from before the first.
 
+    Args:
+        force: also while a server, anybody's, loads this drafter.
+
     Raises:
-        RemoteFailed: WB-FILE-MISSING, WB-PATCH-CONFIG, WB-PATCH-DRIFTED, WB-PATCH-WRITE, WB-PATCH-RACE.
+        RemoteFailed: WB-FILE-MISSING, WB-PATCH-CONFIG, WB-PATCH-IN-USE, WB-PATCH-DRIFTED, WB-PATCH-WRITE,
+            WB-PATCH-RACE.
     """
     root = _folder(box, draft)
     view, now = _view(box, root, python)
@@ -46,11 +51,11 @@ def set_ids(box: Box, draft: str, ids: Sequence[int], *, python: str = "python3"
         return _report(box, root, python)
     patch = Patch.of(_name(root), diff_of(original, wanted, ids))
     if wanted == original and view is not None:
-        view.write("revert")
+        view.write("revert", force=force)
     else:
         files = [{"path": CONFIG, "before": sha256(original), "after": sha256(wanted)}]
         entry = entry_of("apply", patch, root, None, files)
-        replace(box, patch.name, entry, [(f"{root}/{CONFIG}", sha256(now), wanted)], python=python)
+        replace(box, patch.name, entry, [(f"{root}/{CONFIG}", sha256(now), wanted)], python=python, force=force)
     return _report(box, root, python, changed=True)
 
 
@@ -76,7 +81,7 @@ def revert_ids(box: Box, draft: str, *, python: str = "python3", force: bool = F
     if view.files[0].result is None or (view.state != "applied" and not force):
         raise view.refusal()
     proven = view.proven()
-    view.write("revert")
+    view.write("revert", force=force)
     return view.again().report("revert", changed=True, proven=proven)
 
 
@@ -145,7 +150,7 @@ def _view(box: Box, root: str, python: str) -> tuple[View | None, bytes]:
             "WB-FILE-MISSING",
             f"{box.name}:{printable(path)} cannot be read: {answer['files'][path]['missing']}",
             expected="a drafter's folder on the box, with a config.json",
-            next=f"workbook run {box.name} -- ls -l {printable(root)}",
+            next=f"workbook run {box.name} -- ls -l {as_typed(printable(root))}",
         )
     now = text_of(answer["files"][path])
     assert now is not None

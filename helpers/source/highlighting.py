@@ -13,7 +13,9 @@ from pygments.lexers.special import TextLexer
 from pygments.util import ClassNotFound
 
 _NUMBER = "text-align:right;opacity:.55;padding:0 1em 0 0;user-select:none;vertical-align:top"
-_CODE = "text-align:left;white-space:pre;padding:0"
+_CODE = "text-align:left;padding:0"
+# A `pre` and not its style alone: what turns a notebook into a page drops the white space that begins a line elsewhere.
+_LINE = "margin:0;padding:0;border:0;background:none;font:inherit;white-space:pre;overflow:visible"
 _TABLE = "font-family:monospace;border-collapse:collapse;line-height:1.35"
 
 
@@ -36,7 +38,8 @@ def code_table(file: str, lines: Sequence[tuple[int, str]]) -> str:
 
 
 def _row(number: int, code: str) -> str:
-    return f'<tr style="background:none"><td style="{_NUMBER}">{number}</td><td style="{_CODE}">{code}</td></tr>'
+    cell = f'<td style="{_CODE}"><pre style="{_LINE}">{code}</pre></td>'
+    return f'<tr style="background:none"><td style="{_NUMBER}">{number}</td>{cell}</tr>'
 
 
 def diff_block(lines: Sequence[str]) -> str:

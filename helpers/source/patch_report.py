@@ -43,6 +43,31 @@ class OldServer(_Record):
     command: str
 
 
+class Relying(_Record):
+    """A living run, anybody's, that the patch or its files matter to.
+
+    Attributes:
+        loading: it still reads its files. named: its run.json names the patch.
+        over: patches of its run.json that lie on one of the files.
+    """
+
+    run: str
+    owner: str
+    started: str
+    loading: bool
+    named: bool
+    over: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.named:
+            why = "was started with it in"
+        elif self.over:
+            why = f"was started with {', '.join(self.over)} on the same file"
+        else:
+            why = "is reading the same source"
+        return f"run {self.run} of {self.owner}, {'loading' if self.loading else 'up'} since {self.started}, {why}"
+
+
 class PatchReport(_Record):
     """What a patch's state is, and what was done about it.
 
@@ -51,7 +76,9 @@ class PatchReport(_Record):
         stock: without the patch every file is byte for byte the engine's own (None: the patch states no digests).
         proven: a revert gave the bytes that were there before (None: nothing was reverted).
         since: when and by whom it was applied, as the journal says.
-        servers: those that run an older text of the files. diff: the patch itself, for a plan.
+        servers: those that run an older text of the files.
+        relying: living runs that keep the patch from being changed (without ``force``).
+        diff: the patch itself, for a plan.
     """
 
     name: str
@@ -66,6 +93,7 @@ class PatchReport(_Record):
     proven: bool | None = None
     since: str | None = None
     servers: tuple[OldServer, ...] = ()
+    relying: tuple[Relying, ...] = ()
     diff: str = ""
 
     @property

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.paths import REMOTE
 from helpers.source.unified import FilePatch, Placement, parse_patch, place
+from helpers.words import as_typed
 
 State = Literal["clean", "applied", "conflict", "ambiguous", "drifted"]
 PATCHES = REMOTE / "patches"
@@ -83,7 +84,7 @@ def load_patch(name: str, version: str | None) -> Patch:
             "WB-PATCH-UNKNOWN",
             f"there is no patch {name!r} for sglang {version}",
             expected="one of " + ", ".join(known) if known else "an engine that has patches: " + ", ".join(versions),
-            next="workbook patch BOX plan ./my.patch takes a file of your own",
+            next=did_you_mean(name, known, "workbook patch BOX plan ./my.patch takes a file of your own"),
         )
     return Patch.of(name, path.read_bytes().decode("utf-8", "surrogateescape"))
 
@@ -107,7 +108,7 @@ def _own(given: str, version: str | None) -> Patch:
             "WB-PATCH-UNKNOWN",
             f"the patch {given!r} cannot be read: {problem}",
             expected="a unified diff on this machine, or one of " + ", ".join(patch_names(version)),
-            next=f"ls -l {shlex.quote(str(path.parent))}",
+            next=did_you_mean(path.name, _beside(path), f"ls -l {as_typed(path.parent)}"),
         )
     name = path.name.removesuffix(".patch").removesuffix(".diff")
     if not name or name in patch_names(version):
@@ -115,9 +116,17 @@ def _own(given: str, version: str | None) -> Patch:
             "WB-PATCH-UNKNOWN",
             f"a file of your own cannot be called {name!r}: there is a patch of that name here",
             expected="another file name: the journal on the box keeps patches apart by it",
-            next=f"mv {path} {path.with_name('my-' + path.name)}",
+            next=f"mv {as_typed(path)} {as_typed(path.with_name('my-' + path.name))}",
         )
     return Patch.of(name, text)
+
+
+def _beside(path: Path) -> list[str]:
+    """What else lies in the folder of a file that is not there; nothing where that cannot be looked at."""
+    try:
+        return sorted(each.name for each in path.parent.iterdir())
+    except (OSError, ValueError):
+        return []
 
 
 def evaluate(patch: FilePatch, text: bytes | None, applied: Mapping[str, Any] | None) -> FileState:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from helpers.box.result import printable
 from helpers.errors import RemoteFailed
 from helpers.owner import whoami
-from helpers.source.journal import above, application, layers, plain
-from helpers.source.patch_report import Action, OldServer, PatchedFile, PatchReport
+from helpers.source.checkout import Checkout
+from helpers.source.journal import above, application, in_force, layers, plain
+from helpers.source.patch_report import Action, OldServer, PatchedFile, PatchReport, Relying
 from helpers.source.patch_state import FileState, Patch, evaluate, overall
 from helpers.uploads import call
 
@@ -52,6 +53,7 @@ class View:
         self.outdated = wanted is not None and self.patch.sha256 != wanted.sha256
         self.texts = {path: text_of(file) for path, file in answer["files"].items()}
         self.servers = self._old_servers(answer)
+        self.relying = tuple(Relying.model_validate(run) for run in answer["relying"])
         self.files = tuple(self._evaluate(index) for index in range(len(self.patch.files)))
         self.state = overall([file.state for file in self.files])
         if self.entry and self.state == "clean" and wanted is not None:
@@ -71,15 +73,15 @@ class View:
             for file in self.files
         )
 
-    def write(self, action: Action) -> None:
-        """Write the files' other form.
+    def write(self, action: Action, *, force: bool = False) -> None:
+        """Write the files' other form; with ``force`` also under a living run that relies on them.
 
         Raises:
-            RemoteFailed: WB-PATCH-WRITE, WB-PATCH-RACE, WB-PATCH-SYNTAX.
+            RemoteFailed: WB-PATCH-IN-USE, WB-PATCH-WRITE, WB-PATCH-RACE, WB-PATCH-SYNTAX.
         """
         files = [(self.path(file.path), file.now, file.result) for file in self.files]
         entries = [{"path": file.path, "before": file.before, "after": file.after} for file in self.files]
-        replace(self.box, self.name, self._entry(action, entries), files, python=self._python)
+        replace(self.box, self.name, self._entry(action, entries), files, python=self._python, force=force)
 
     def again(self) -> View:
         """The same patch, held against what is there now."""
@@ -120,6 +122,7 @@ class View:
             proven=proven,
             since=f"{self.entry['time']} by {self.entry['by']}" if self.entry else None,
             servers=self.servers,
+            relying=self.relying,
             diff=printable(self.patch.text) if action == "plan" else "",
         )
 
@@ -154,7 +157,8 @@ class View:
 
     def _read(self, patch: Patch | None) -> dict[str, Any]:
         paths = [self.path(file.path) for file in patch.files] if patch else []
-        request = {"paths": paths, "pids": list(self._pids)}
+        patch_at = {"name": self.name, "root": self.root}
+        request = {"paths": paths, "pids": list(self._pids), "patch": patch_at}
         return call(self.box, "editing", "read", request, python=self._python)
 
     def _evaluate(self, index: int) -> FileState:
@@ -205,23 +209,48 @@ def replace(
     files: list[tuple[str, str | None, bytes | None]],
     *,
     python: str,
+    force: bool = False,
 ) -> None:
     """Replace files on the box, each (path, sha256 that it must have, content), and journal it; all or none.
 
     Raises:
-        RemoteFailed: WB-PATCH-WRITE, WB-PATCH-RACE, WB-PATCH-SYNTAX.
+        RemoteFailed: WB-PATCH-IN-USE, WB-PATCH-WRITE, WB-PATCH-RACE, WB-PATCH-SYNTAX.
     """
     request = [
         {"path": path, "expect": expect, "data": base64.b64encode(data or b"").decode()} for path, expect, data in files
     ]
-    answer = call(box, "editing", "write", {"files": request, "entry": dict(entry)}, python=python)
+    asked = {"files": request, "entry": dict(entry), "force": force}
+    answer = call(box, "editing", "write", asked, python=python)
     if error := answer.get("error"):
+        if error["code"] == "WB-PATCH-IN-USE":
+            raise in_use(box.name, name, entry["action"], [Relying.model_validate(run) for run in error["runs"]])
         raise RemoteFailed(
             error["code"],
             f"patch {name!r} on {box.name}: {error['message']}",
             expected="files that this login may replace, that nobody else edits just now, and that still compile",
             next=f"workbook patch {box.name} status {name}",
         )
+
+
+def in_use(box: str, name: str, action: str, runs: Sequence[Relying]) -> RemoteFailed:
+    """Why a patch is left as it is: somebody's living run relies on it, or on the file that it would change."""
+    done = {"apply": "put in", "revert": "taken out"}.get(action, "changed")
+    first = runs[0]
+    loading = all(run.loading and not run.named and not run.over for run in runs)
+    wait = f"wait until it is up (workbook logs {box} {first.run} --follow)" if loading else f"ask {first.owner} first"
+    return RemoteFailed(
+        "WB-PATCH-IN-USE",
+        f"patch {name!r} on {box} is not {done}: {first}",
+        expected="no living run that relies on it; nothing was changed",
+        next=f"{wait}, or stop that run (workbook stop {box} {first.run}); --force (force=True) does it all the same",
+        lines=[str(run) for run in runs[1:]],
+    )
+
+
+def patches_in(box: Box, checkout: Checkout, *, python: str) -> list[Patch]:
+    """The patches that the box's journal says are in a checkout, as they went in, the last on top."""
+    journal = call(box, "editing", "read", {"paths": []}, python=python)["journal"]
+    return [Patch.of(entry["patch"], entry["text"]) for entry in in_force(journal, checkout.root)]
 
 
 def text_of(file: Mapping[str, Any]) -> bytes | None:

@@ -3,7 +3,8 @@
 A patch is a unified diff under remote/patches/<engine>-<version>/, or a file of one's own. It goes in by exact context
 only, applying it twice changes nothing, and taking it back gives the very bytes that were there, shown by their hash.
 Several lie on one file in the order in which they went in, and come out in the reverse one. Servers read their source
-when they start: one that runs is not changed by any of this, and is named.
+when they start: one that runs is not changed by any of this, and is named. A checkout is everybody's: what a living run
+relies on is neither put in nor taken out under it, unless by force.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from helpers.errors import UsageError
+from helpers.errors import RemoteFailed, UsageError
 from helpers.source.checkout import Checkout, find_checkout
 from helpers.source.imported import importing
 from helpers.source.journal import application
 from helpers.source.patch_report import OldServer as OldServer
 from helpers.source.patch_report import PatchedFile as PatchedFile
 from helpers.source.patch_report import PatchReport as PatchReport
+from helpers.source.patch_report import Relying as Relying
 from helpers.source.patch_state import Patch, is_path, load_patch
 from helpers.source.patch_view import View
 from helpers.uploads import call
@@ -47,19 +49,25 @@ def status(
     return _view(box, name, python, env, servers=servers).report("status")
 
 
-def apply(box: Box, name: str, *, python: str = "python3", env: Mapping[str, str] | None = None) -> PatchReport:
+def apply(
+    box: Box, name: str, *, python: str = "python3", env: Mapping[str, str] | None = None, force: bool = False
+) -> PatchReport:
     """Put the patch in; where it is in already, nothing is changed.
 
+    Args:
+        force: also under a living run, anybody's, that reads this source or was started with a patch on the same file.
+
     Raises:
-        RemoteFailed: WB-PATCH-CONFLICT, WB-PATCH-AMBIGUOUS, WB-PATCH-DRIFTED (with the hunk), WB-PATCH-WRITE,
-            WB-PATCH-RACE, WB-PATCH-SYNTAX. UsageError: WB-PATCH-UNKNOWN.
+        RemoteFailed: WB-PATCH-IN-USE, with the run and its owner; WB-PATCH-CONFLICT, WB-PATCH-AMBIGUOUS,
+            WB-PATCH-DRIFTED (with the hunk), WB-PATCH-WRITE, WB-PATCH-RACE, WB-PATCH-SYNTAX.
+        UsageError: WB-PATCH-UNKNOWN.
     """
     view = _view(box, name, python, env)
     if view.state == "applied" and not view.outdated:
         return view.report("apply")
     if view.state != "clean":
         raise view.refusal()
-    view.write("apply")
+    view.write("apply", force=force)
     return view.again().report("apply", changed=True)
 
 
@@ -71,7 +79,7 @@ def revert(
     Args:
         name: also that of a file of one's own that is gone here: the journal keeps its text.
         force: also where the file was changed elsewhere after the patch went in: its lines are taken out, the rest
-            stays as it is now.
+            stays as it is now. And also under a living run, anybody's, that relies on the patch.
 
     Raises:
         RemoteFailed: as `apply`; WB-PATCH-STACKED where others lie on it.
@@ -86,8 +94,23 @@ def revert(
     if any(file.result is None for file in view.files):
         raise view.refusal()
     proven = view.proven()
-    view.write("revert")
+    view.write("revert", force=force)
     return view.again().report("revert", changed=True, proven=proven)
+
+
+def take_back(box: Box, name: str, *, python: str = "python3", env: Mapping[str, str] | None = None) -> str | None:
+    """Take out a patch that was put in for a while; None where it is out, else which run needs it, and it stays.
+
+    Raises:
+        As `revert`, but for WB-PATCH-IN-USE.
+    """
+    try:
+        revert(box, name, python=python, env=env)
+    except RemoteFailed as error:
+        if error.code != "WB-PATCH-IN-USE":
+            raise
+        return f"{error.message.partition(': ')[2]}; workbook patch {box.name} revert {name} when that has ended"
+    return None
 
 
 def _view(box: Box, name: str, python: str, env: Mapping[str, str] | None, *, servers: bool = True) -> View:

@@ -12,7 +12,7 @@ import io
 import re
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,9 +92,15 @@ class SourceTree:
 
 
 @contextlib.contextmanager
-def fetched(box: Box, checkout: Checkout) -> Iterator[SourceTree]:
-    """The Python files of a box's checkout that the wiring is read from, in a temporary folder here."""
-    request = {"root": checkout.root, "below": [f"sglang/{name}" for name in (*_READ, *_FILES)]}
+def fetched(box: Box, checkout: Checkout, *, also: Sequence[str] = ()) -> Iterator[SourceTree]:
+    """The Python files of a box's checkout that the wiring is read from, in a temporary folder here.
+
+    Args:
+        also: further files, such as ``sglang/launch_server.py``.
+    """
+    below = [f"sglang/{name}" for name in (*_READ, *_FILES)]
+    below += [path for path in also if not path.startswith(tuple(f"{name}/" for name in below)) and path not in below]
+    request = {"root": checkout.root, "below": below}
     answer = call(box, "archaeology", "archive", request, python=checkout.python)
     with tempfile.TemporaryDirectory(prefix="workbook-source-") as folder:
         packed = io.BytesIO(base64.b64decode(answer["archive"]))

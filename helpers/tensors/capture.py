@@ -19,6 +19,7 @@ from helpers.tensors.capture_info import Model as Model
 from helpers.tensors.capture_info import Request as Request
 from helpers.tensors.capture_info import read_info as read_info
 from helpers.tensors.header import Entry, read_header
+from helpers.worded import Worded
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def view_of(whole: Tensor, entry: Entry) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Capture:
+class Capture(Worded):
     """A capture on disk: what was served (`info`) and the tensors of each rank."""
 
     path: Path
@@ -97,6 +98,19 @@ class Capture:
         """K, where the feed's width is a multiple of the hidden size."""
         width = self.ranks[0].feed_width
         return width // self.info.model.hidden_size if width and width % self.info.model.hidden_size == 0 else None
+
+    def __str__(self) -> str:
+        info, rows = self.info, sum(request.length for request in self.info.requests)
+        ladder = self.ranks[0].boundaries
+        taps = f"boundaries {ladder[0]} to {ladder[-1]}" if ladder else "no boundaries"
+        if ladder and ladder != list(range(ladder[0], ladder[-1] + 1)):
+            taps = f"boundaries {', '.join(map(str, ladder))}"
+        width = self.ranks[0].feed_width
+        return (
+            f"run {info.run} ({info.engine.name} {info.engine.version}): {len(info.requests)} requests, {rows} tokens, "
+            f"{len(self.ranks)} rank{'s' if len(self.ranks) != 1 else ''}; {taps}, {info.model.hidden_size} wide; "
+            + (f"feed {width} wide" if width else "no feed")
+        )
 
     def __repr__(self) -> str:
         return f"Capture({str(self.path)!r}, run={self.info.run!r}, {len(self.ranks)} ranks)"

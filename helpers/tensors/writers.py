@@ -20,6 +20,7 @@ from torch import Tensor
 
 from helpers.errors import UsageError
 from helpers.tensors.dumps import Dump, Sample
+from helpers.words import as_typed
 
 GROUP = 2000  # SpecForge's samples a folder
 
@@ -159,6 +160,6 @@ def prepare(out: Path) -> None:
             "WB-DUMP-OUT",
             f"{out} is there already and is no empty folder",
             expected="a new folder",
-            next=f"ls {out}",
+            next=f"ls {as_typed(out)}",
         )
     out.mkdir(parents=True, exist_ok=True)

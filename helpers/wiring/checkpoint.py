@@ -14,6 +14,7 @@ from torch import Tensor
 
 from helpers.errors import UsageError
 from helpers.tensors.header import Entry, read_header
+from helpers.words import as_typed
 
 EMBEDDING = ("embed_tokens.weight", "tok_embeddings.weight", "wte.weight")
 NORM = ("model.norm.weight", "norm.weight", "ln_f.weight")
@@ -43,7 +44,7 @@ class Target:
                 "WB-TARGET-TENSOR",
                 f"{self.path} holds no {what} in its {len(self.tensors)} tensors",
                 expected=f"*.safetensors with {' or '.join(endings)}",
-                next=f"ls {self.path}",
+                next=f"ls {as_typed(self.path)}",
             )
         return min(found, key=len)
 

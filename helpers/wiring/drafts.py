@@ -6,6 +6,7 @@ from pathlib import Path
 
 from helpers.errors import UsageError
 from helpers.tensors.header import Entry, read_header
+from helpers.words import as_typed
 
 
 def fc_width(draft: Path) -> int:
@@ -23,6 +24,6 @@ def fc_width(draft: Path) -> int:
             "WB-DRAFT-FC",
             f"{draft} holds {'no fc.weight' if fc is None else f'an fc.weight of {list(fc.shape)}'}",
             expected="*.safetensors with fc.weight [hidden, K * hidden], as EAGLE-3 drafters have",
-            next=f"ls {draft}",
+            next=f"ls {as_typed(draft)}",
         )
     return fc.shape[1]

@@ -11,13 +11,14 @@ from helpers.wiring.boundaries import Rule
 from helpers.wiring.explaining import Label
 from helpers.wiring.fc_order import mended
 from helpers.wiring.findings import Finding
+from helpers.worded import Worded
 
 NO_FUSION = "--enforce-disable-flashinfer-allreduce-fusion"
 FUSION = "--enable-flashinfer-allreduce-fusion"
 NO_GRAPHS = "--disable-cuda-graph"
 
 
-class Fix(BaseModel):
+class Fix(Worded, BaseModel):
     """What would feed the drafter what training captured. ``aux_layer_ids`` is null where ids cannot.
 
     ``launch`` are arguments for the captured engine's command line; empty where none is known to help.
@@ -28,6 +29,9 @@ class Fix(BaseModel):
     aux_layer_ids: list[int] | None
     launch: list[str]
     note: str
+
+    def __str__(self) -> str:
+        return self.note + (f" (launch: {' '.join(self.launch)})" if self.launch else "")
 
 
 def name_fix(

@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from helpers.tensors.view import View
 from helpers.wiring.comparison import SlotComparison
 from helpers.wiring.findings import Finding, error
+from helpers.worded import Worded
 
 PARTIAL_SUM = "rank-partial-sum"
 
 
-class RankView(BaseModel):
+class RankView(Worded, BaseModel):
     """What the ranks' copies have in common. ``differing``: a tensor's largest relative difference to rank 0's.
 
     ``view`` is what they are as a whole; ``kinds`` names the tensors that are no replicas; ``reconstructed`` says
@@ -34,6 +35,19 @@ class RankView(BaseModel):
     terms_differ: dict[str, bool] | None = None
     reconstructed: bool | None = None
     split_requests: int = 0
+
+    def __str__(self) -> str:
+        if self.ranks == 1:
+            return "one rank: nothing is spread over ranks"
+        if self.equal:
+            return f"{self.ranks} ranks, {self.view}: the same tokens, and every tensor equal bit for bit"
+        said = "the same tokens" if self.same_tokens else "other tokens on each rank"
+        odd = [f"{name} {kind}" for name, kind in sorted(self.kinds.items())]
+        more = f" and {len(odd) - 4} more" if len(odd) > 4 else ""
+        worst = max(self.differing.values(), default=None)
+        parts = [f"{self.ranks} ranks, {self.view}: {said}", ", ".join(odd[:4]) + more if odd else ""]
+        parts.append("" if worst is None else f"values up to {worst:.1%} apart")
+        return "; ".join(part for part in parts if part)
 
 
 def compare_ranks(view: View) -> RankView:

@@ -161,7 +161,7 @@ def offset(served: list[Label], trained: list[Label]) -> list[Finding]:
     summary = (
         f"every slot is fed {abs(step)} boundar{'y' if abs(step) == 1 else 'ies'} {'later' if step > 0 else 'earlier'}"
     )
-    summary += f" than it was trained: {served} for {trained}"
+    summary += f" than it was trained: the boundaries {served} where training had {trained}"
     return [error("slot-offset", None, summary, offset=step, served=served, trained=trained)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -78,6 +78,24 @@ def replay_rows(replays: dict[str, Replay]) -> pd.DataFrame:
     ]
     names = ["wiring", "boundaries", "accept_rate", "low", "high", "accept_length", "n"]
     return pd.DataFrame(rows, columns=names)
+
+
+def agreement_rows(replayed: Replay, counted: Mapping[str, Sequence[int]]) -> pd.DataFrame:
+    """A replay held against what the server itself counted, request by request.
+
+    Columns ``request``, ``server`` and ``replay`` (verify steps by accepted drafts, from none to all) and ``equal``.
+
+    Args:
+        counted: the server's histogram by request, of as many new tokens as the replay was scored with.
+    """
+    import pandas as pd
+
+    rows = []
+    for request in replayed.requests:
+        if request.id in counted:
+            told = [*counted[request.id], *[0] * len(request.histogram)][: len(request.histogram)]
+            rows.append((request.id, told, request.histogram, told == request.histogram))
+    return pd.DataFrame(rows, columns=["request", "server", "replay", "equal"])
 
 
 def ablation_rows(changes: Sequence[Ablation]) -> pd.DataFrame:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import signal
 import socket
 from dataclasses import replace
 from typing import Any
 
+from remote import runs
 from remote.lab import leftovers, start
 from remote.lab.checkout import check_engine, check_tp
 from remote.lab.errors import FAILED, UNREACHABLE, USAGE, WORKBOOK, LabError
 from remote.lab.reach import answers
 from remote.lab.session_env import DAEMON_MARKER
-from remote.lab.state import ALIAS, HOST, Paths, Record, locked, read_record, write_record
+from remote.lab.state import ALIAS, HOST, Paths, Record, locked, read_record, user_name, write_record
 
 
 def up(paths: Paths, *, engine: str | None, tp: int | None, port: int | None) -> dict[str, Any]:
@@ -68,7 +71,17 @@ def down(paths: Paths) -> dict[str, Any]:
     with locked(paths):
         record = read_record(paths)
         was_up = record is not None and record.daemon.alive()
+        _note_stops(paths)
         return {"was_up": was_up, "ended": _sweep(paths, record)}
+
+
+def _note_stops(paths: Paths) -> None:
+    """The runs that live now are ended by whoever ends the lab, not by themselves: their records say so."""
+    for file in (paths.home / ".workbook" / "runs").glob("*/run.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            run = json.loads(file.read_text())
+            if runs.leader(run):
+                runs.note_stop(run, f"{user_name()} (lab down)", file)
 
 
 def _sweep(paths: Paths, record: Record | None) -> int:

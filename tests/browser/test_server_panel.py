@@ -59,7 +59,7 @@ def test_a_server_is_started_and_stopped(opened: Callable[..., NotebookPage]) ->
 
         panel.get_by_role("button", name="Stop").click()
         expect(status).to_contain_text(f"✓ Stopping {living[0].id}: done", timeout=LONG)
-        expect(panel.get_by_role("table")).to_contain_text("dead")
+        expect(panel.get_by_role("table")).to_contain_text("stopped by ")
         assert find_runs(box, alive=True) == []
 
         panel.get_by_label("Profile").select_option("baseline")

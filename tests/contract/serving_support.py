@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from helpers.paths import ROOT
 from helpers.serving import Profile, Run, RunRecord
 from helpers.serving.records import SCHEMA
 from helpers.serving.remote import ask
+from helpers.source.patches import PatchReport
 from helpers.uploads import upload
 
 #: Answers /health after ``loading`` seconds, with a child in its group.
@@ -36,8 +38,17 @@ for number in range(int(sys.argv[2])):
 """
 
 
-def start(box: Box, run: str, code: str, *words: str, owner: str | None = None) -> Run:
-    """``python -c code PORT words...`` as a run of its own id."""
+def start(
+    box: Box,
+    run: str,
+    code: str,
+    *words: str,
+    owner: str | None = None,
+    checkout: str = "",
+    patches: Sequence[PatchReport] = (),
+    journal: int | None = None,
+) -> Run:
+    """``python -c code PORT words...`` as a run of its own id, started with ``patches`` in ``checkout``."""
     port = ask(box, "probe", {"host": "127.0.0.1", "port": None, "folders": []}, python=sys.executable)["port"]
     argv = [sys.executable, "-c", code, str(port), *words]
     profile = Profile(name="plain", engine="sglang==0.5.9", model="~/models/target", python=sys.executable)
@@ -50,10 +61,15 @@ def start(box: Box, run: str, code: str, *words: str, owner: str | None = None) 
         "host": "127.0.0.1",
         "port": port,
         "owner": owner or whoami(),
-        "engine": {"name": "none", "version": None, "checkout": "", "python": sys.executable},
+        "engine": {"name": "none", "version": None, "checkout": checkout, "python": sys.executable},
+        "patches": [
+            {"name": p.name, "sha256": p.patch_sha256, "files": {file.path: file.sha256 for file in p.files}}
+            for p in patches
+        ],
         "code": upload(box, python=sys.executable),
     }
     request = {"record": record, "argv": argv, "env": {}, "prepend": {}, "draft": None, "folders": []}
+    request["journal"] = journal
     return Run(box, RunRecord.model_validate(ask(box, "start", request, python=sys.executable)))
 
 

@@ -205,6 +205,35 @@ def test_the_checkout_is_the_running_servers_own(
     assert chosen.interpreter == "python3"
 
 
+def test_a_strangers_server_is_not_described_as_the_boxs_own(
+    box: Box, frozen: Start, checkout: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Three servers of this login: another home's (a second lab), and two of this box from different checkouts."""
+    launch = (sys.executable, "-m", "sglang.launch_server", "--model-path", str(tmp_path), "--port", "31999")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    strange, first, second = (checkout(f"0.5.9+{name}") for name in ("strange", "first", "second"))
+    stranger = frozen(*launch, cwd=tmp_path, env={**plain, "HOME": "/elsewhere", "PYTHONPATH": str(strange)})
+    found = overview(box, progress=False)
+    assert found.interpreter == "python3"
+    assert found.reason == "the box's own: no server of this box runs"
+    page = str(found)
+    assert f"pid {stranger.pid} of" in page
+    assert "another box's on this machine, its home is /elsewhere" in page
+    assert str(strange) not in str(found.engine)
+
+    here = {**plain, "HOME": box.home}
+    older = frozen(*launch, cwd=tmp_path, env={**here, "PYTHONPATH": str(first)})
+    time.sleep(0.05)  # a start is known to the hundredth of a second
+    newer = frozen(*launch, cwd=tmp_path, env={**here, "PYTHONPATH": str(second)})
+    found = overview(box, progress=False)
+    assert isinstance(found.engine, Engine)
+    assert (found.interpreter, found.engine.package) == (f"server {newer.pid}", f"{second}/sglang")
+    assert found.reason == "of this login, and not started by a workbook"
+    [(other, servers)] = found.others
+    assert (other.package, [seen.server.process.pid for seen in servers]) == (f"{first}/sglang", [older.pid])
+    assert f"also served here: sglang 0.5.9+first in {first}/sglang, by {sys.executable}" in str(found)
+
+
 def test_a_run_that_the_registry_does_not_know_is_not_claimed(
     box: Box, frozen: Start, tmp_path: Path, ssh_server: ssh_servers.SshServer
 ) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -20,6 +21,7 @@ from typing import Any
 
 import psutil
 import pytest
+from serving_support import SERVER, start
 from ssh_servers import ROOT, remote_lab
 from typer.testing import CliRunner
 
@@ -27,6 +29,7 @@ from helpers.box import connect
 from helpers.box.lab import lab_down, lab_is_up, lab_status, lab_up
 from helpers.commands import lab as commands
 from helpers.errors import BoxUnreachable, UsageError
+from helpers.serving import find_runs
 
 PATIENCE = 20.0
 
@@ -131,6 +134,24 @@ def test_status_and_down_of_a_lab_that_is_down(folder: Path) -> None:
     assert refused(folder, "status") == (3, "WB-LAB-NOT-UP")
     assert json.loads(remote_lab(folder, "down", "--json").stdout) == {"was_up": False, "ended": 0}
     assert not folder.exists()
+
+
+def test_a_server_that_runs_when_the_lab_goes_down_was_stopped_and_did_not_die(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up(folder)
+    monkeypatch.setenv("WORKBOOK_LAB_HOME", str(folder))
+    with connect("lab") as box:
+        died = start(box, "died", "raise MemoryError")
+        list(died.logs(follow=True))
+        start(box, "served", SERVER, "60")
+    remote_lab(folder, "down")
+    up(folder)
+    with connect("lab") as box:
+        ends = {run.id: (run.state, str(run.ending)) for run in find_runs(box, endings=True)}
+    assert ends["died"] == ("dead", "WB-SERVE-OUT-OF-MEMORY: out of memory")
+    assert ends["served"][0] == "stopped"
+    assert re.fullmatch(r"stopped by \S+ \(lab down\), \S+Z", ends["served"][1])
 
 
 def test_taken_port_leaves_nothing(folder: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_started_server_is_ready_listed_and_stopped_without_a_trace(runner: Ru
     assert report["port_closed"]
     assert (report["left"], report["orphans"], report["killed"]) == ([], [], [])
     assert alive_with_mark("one") == []
-    assert runner.ask("list", {})["runs"][0]["state"] == "dead"
+    assert runner.ask("list", {})["runs"][0]["state"] == "stopped"
     assert runner.stop("one")["was"] == "dead"
 
 

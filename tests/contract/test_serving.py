@@ -25,7 +25,9 @@ from box_support import CuttingProxy, target_of
 from serving_support import NOTEBOOK, SERVER, TALKER, start, to_json
 
 from helpers.box import Box, connect
+from helpers.commands.serving import runs_table
 from helpers.errors import RemoteFailed, UsageError, WrongResult
+from helpers.owner import whoami
 from helpers.paths import ROOT
 from helpers.serving import Plan, Profile, Run, find_runs, get_run
 from helpers.serving import start as start_plan
@@ -70,8 +72,13 @@ def test_started_ready_found_reached_stopped(box: Box, name: str, capfd: pytest.
     assert report.clean
     assert len(report.signalled) == 2
     assert of_run(name) == []
-    assert get_run(box, name).state == "dead"
-    assert get_run(box, name).record.stopped is not None
+    over = get_run(box, name)
+    assert (run.state, over.state) == ("stopped", "stopped")
+    assert report.stopped is not None
+    assert over.record.stopped == report.stopped
+    assert str(over.ending) == str(run.ending) == f"stopped by {whoami()}, {report.stopped['at']}"
+    assert over.stop().was == "dead"
+    assert get_run(box, name).record.stopped == report.stopped  # who came too late has not stopped it
     assert name not in [r.id for r in find_runs(box, alive=True)]
 
 
@@ -123,7 +130,7 @@ def test_an_interrupted_wait_stops_its_server_unless_told_to_leave_it(
     assert bool(of_run(name)) == (on_interrupt == "leave")
     with connect(target) as box:
         run = get_run(box, name)
-        assert run.state == ("alive" if on_interrupt == "leave" else "dead")
+        assert run.state == ("alive" if on_interrupt == "leave" else "stopped")
         run.stop()
 
 
@@ -155,6 +162,11 @@ def test_a_death_while_loading_is_told_at_once_with_its_cause(box: Box, name: st
     assert caught.value.code == "WB-SERVE-IMPORT"
     assert "ModuleNotFoundError: No module named 'no_such_module'" in caught.value.lines
     assert run.state == "dead"
+    [over] = [found for found in find_runs(box, endings=True) if found.id == name]
+    assert (over.state, str(over.ending), over.record.stopped) == ("dead", "WB-SERVE-IMPORT: an import failed", None)
+    table = runs_table([over]).splitlines()
+    assert table[0].split()[1:] == ["state", "port", "pid", "started", "owner", "ended"]
+    assert table[1].endswith("WB-SERVE-IMPORT: an import failed")
 
 
 def test_a_server_that_is_late_loads_on(box: Box, name: str) -> None:
@@ -269,7 +281,7 @@ def test_an_interrupted_start_leaves_nothing(box: Box, name: str, monkeypatch: p
     with pytest.raises(KeyboardInterrupt):
         start_plan(box, planned(name))
     assert of_run(name) == []
-    assert get_run(box, name).state == "dead"
+    assert get_run(box, name).state == "stopped"
 
 
 def test_a_stranger_that_was_given_the_pid_is_not_signalled(box: Box, name: str) -> None:

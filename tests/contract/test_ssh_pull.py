@@ -93,6 +93,26 @@ def test_a_folder(box: Box, there: Path, tmp_path: Path) -> None:
     assert (again.sent, again.sha256) == (0, done.sha256)
 
 
+def test_what_is_no_ordinary_file_is_refused_and_an_empty_path_is_not_the_home(
+    box: Box, there: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(there / "pipe")
+    for path in ("/dev/zero", str(there / "pipe")):
+        with pytest.raises(RemoteFailed, match="is no ordinary file") as caught:
+            box.pull(path, tmp_path / "x", progress=False)
+        assert caught.value.code == "WB-FILE-READ"
+    for work in (lambda: box.pull("", tmp_path / "x"), lambda: box.push(tmp_path, "")):
+        with pytest.raises(UsageError, match="the path on the box is empty"):
+            work()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_that_a_message_suggests_runs_nothing_of_a_name(box: Box, there: Path, tmp_path: Path) -> None:
+    with pytest.raises(RemoteFailed) as caught:
+        box.pull(str(there / "$(touch x)/a b"), tmp_path / "x", progress=False)
+    assert caught.value.next == f"workbook run {box.name} -- ls -ld '{there}/$(touch x)'"
+
+
 def test_a_missing_file(box: Box, there: Path, tmp_path: Path) -> None:
     with pytest.raises(RemoteFailed, match="WB-FILE-MISSING"):
         box.pull(f"{there}/none", tmp_path / "x")

@@ -159,7 +159,7 @@ def test_pairs_are_restarted_in_turn(
     runs = list(dict.fromkeys((row["arm"], row["pass"], row["run"]) for row in rows))
     assert [(arm, turn) for arm, turn, _ in runs] == [("baseline", 0), ("right", 0), ("right", 1), ("baseline", 1)]
     assert len({run for _, _, run in runs}) == 4
-    assert all(get_run(box, run).state == "dead" for _, _, run in runs)
+    assert all(get_run(box, run).state == "stopped" for _, _, run in runs)
     [against] = found.versus
     assert (against.candidate, against.baseline, against.greedy_equal) == ("right", "baseline", True)
     assert against.speed is not None

@@ -35,6 +35,7 @@ def test_a_crash_has_its_cause_and_the_log_that_tells_it(server: ServerModel) ->
     server.take(server.look())
     (dead,) = [row for row in server.server_rows() if row["run"] == server.log_of]
     assert dead["state"] == "dead"
+    assert dead["ended"] == "WB-SERVE-BAD-ARGUMENT: the server does not take its arguments"
     assert "unrecognized arguments" in server.static().text
 
 

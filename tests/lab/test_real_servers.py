@@ -178,7 +178,7 @@ def test_an_interrupted_serve_leaves_no_process(box: Box) -> None:
     assert serve.returncode == 130
     assert "Traceback" not in rest
     run = get_run(box, "baseline")
-    assert (run.state, of_run(run.id)) == ("dead", [])
+    assert (run.state, of_run(run.id)) == ("stopped", [])
 
 
 def test_the_unpatched_engine_dies_of_minus_one_and_says_so(box: Box) -> None:

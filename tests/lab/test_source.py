@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from helpers.box import Box
+from helpers.errors import RemoteFailed
 from helpers.paths import DATA, ROOT
 from helpers.serving import get_profile, launch
 from helpers.source import patches
@@ -114,6 +115,27 @@ def test_preflight_on_the_box_itself() -> None:
     assert statements["taps"]["evidence"][0]["line"] == 2728
 
 
+def test_the_verdict_of_preflight_does_not_hang_on_what_is_in_the_checkout_at_the_moment(box: Box) -> None:
+    def look() -> tuple[int, list[str], str]:
+        status, report, _ = workbook("preflight", "lab", "--name", "miswired", "--json")
+        told = [f["summary"] for f in report["findings"] if f["code"] == "source-differs-now"]
+        return status, [f["code"] for f in report["findings"] if f["severity"] != "info"], "".join(told)
+
+    status, codes, told = look()
+    assert (status, codes) == (1, ["ids-overridden"])
+    assert "capture-embedding is not in it, and a start waits for that" in told
+    patches.apply(box, "capture-embedding")
+    try:
+        assert look() == (1, ["ids-overridden"], "")
+        patches.apply(box, "dump-hidden-states")
+        status, codes, told = look()
+        assert (status, codes) == (1, ["ids-overridden"])
+        assert "dump-hidden-states is in it, and this profile does not name that" in told
+    finally:
+        patches.revert(box, "dump-hidden-states")
+        assert patches.revert(box, "capture-embedding").proven
+
+
 def test_a_server_is_told_that_it_runs_the_old_text_and_one_with_the_dump_patch_writes_what_training_sees(
     box: Box, file: Path, tmp_path: Path
 ) -> None:
@@ -135,7 +157,10 @@ def test_a_server_is_told_that_it_runs_the_old_text_and_one_with_the_dump_patch_
                 "sampling_params": {"max_new_tokens": 4, "temperature": 0},
             }
             httpx.post(f"{tunnel.url}/generate", json=request, timeout=120).raise_for_status()
-        reverted = patches.revert(box, "dump-hidden-states", python=python)
+        with pytest.raises(RemoteFailed, match=f"run {run.id} of .*, up since") as caught:
+            patches.revert(box, "dump-hidden-states", python=python)
+        assert caught.value.code == "WB-PATCH-IN-USE"
+        reverted = patches.revert(box, "dump-hidden-states", python=python, force=True)
         assert [(s.pid, s.run) for s in reverted.servers] == [(run.pid, run.id)]
     finally:
         run.stop()

@@ -22,6 +22,7 @@ from helpers.acceptance import read_prompts
 from helpers.acceptance.grid import LAB_GRID, Axes, Grid, Spec, read_grid
 from helpers.acceptance.load_settings import LoadSettings
 from helpers.acceptance.sweep_results import read_rows, sweep_frame, sweep_text
+from helpers.acceptance.sweep_rounds import sweep_rounds
 from helpers.acceptance.sweep_run import sweep
 from helpers.box import Box
 from helpers.paths import ROOT
@@ -107,6 +108,27 @@ def test_what_preflight_finds_is_not_started(box: Box, profiles: dict[str, Profi
     assert "ids-never-fire" in row.cause.message
     assert len(find_runs(box)) == before
     assert "PREFLIGHT" in sweep_text(found)
+
+
+def test_rounds_are_starts_of_their_own_and_go_on(box: Box, profiles: dict[str, Profile], tmp_path: Path) -> None:
+    """Two rounds of one point: two starts, the same counts, a speed with an interval; asked again, nothing starts."""
+    grid = Grid(base="right", load=LoadSettings(max_new_tokens=8), preflight=False, axes=Axes(num_steps=(2,)))
+    prompts = read_prompts(ROOT / "data/prompts/lab-heldout.jsonl", limit=2)
+    first = sweep_rounds(box, grid, profiles, prompts, tmp_path, rounds=1, progress=False)
+    assert first.frame["step_s_low"].isna().all()
+    found = sweep_rounds(box, grid, profiles, prompts, tmp_path, rounds=2, progress=False)
+    one, two = (sweep.rows[0].measurement for sweep in found.sweeps)
+    assert one is not None
+    assert two is not None
+    assert first.sweeps[0].rows == found.sweeps[0].rows
+    assert one.run != two.run
+    assert one.histogram == two.histogram
+    [told] = found.record()["speeds"]
+    assert told["step_s_low"] < min(one.step_s or 0, two.step_s or 0)
+    assert told["rounds"] == 2
+    before = len(find_runs(box))
+    assert sweep_rounds(box, grid, profiles, prompts, tmp_path, rounds=2, progress=False).sweeps == found.sweeps
+    assert len(find_runs(box)) == before
 
 
 def start(out: Path, *more: str) -> subprocess.Popen[str]:

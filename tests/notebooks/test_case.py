@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from helpers.headless import run_notebook
 from helpers.ledger import Ledger, read_ledger
 from helpers.ledger.check import verify
 from helpers.paths import ROOT
-from helpers.serving import find_runs
+from helpers.serving import find_runs, load_profiles
+from helpers.tensors.capture import read_capture
 
 NAMES = sorted(path.name for path in (ROOT / "notebooks").glob("[1-9]*.ipynb"))
 REFUTED = ("tp-shard", "a2a-gather", "order", "token-shift", "form", "scaled")
@@ -51,16 +53,33 @@ def shown(notebook: nbformat.NotebookNode) -> str:
     return "\n".join(out.get("text") or out.get("data", {}).get("text/plain", "") for out in outputs)
 
 
+def raw(notebook: nbformat.NotebookNode) -> list[str]:
+    """Results shown as Python writes them: a record with its fields, a list, a dictionary, a quoted text."""
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    bundles = [out["data"] for out in outputs if out.output_type in ("execute_result", "display_data")]
+    shown = [data["text/plain"] for data in bundles if set(data) == {"text/plain"}]
+    return [text for text in shown if re.match(r"[\w.]+\(|<[\w.]+[ >]|[\[{('\"]", text)]
+
+
 def test_the_source_is_read_without_any_other_notebook(folder: Path) -> None:
     """It starts nothing, so it is quick; the others run below."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBOOK_INVESTIGATIONS", str(folder / "alone"))
-        told = shown(run("20_source_and_patch.ipynb", folder / "alone"))
+        ran = run("20_source_and_patch.ipynb", folder / "alone")
+        told = shown(ran)
         alone = read_ledger("case")
     assert "byte for byte" in told
     assert re.search(r"^2642 .*embed_tokens", told, re.M), "a golden line of the patched file"
-    assert "('clean', True)" in told, "the patch came out, byte for byte"
-    assert alone.state.standing(alone.get("a2a-gather").id) == "refuted"
+    assert "clean; byte for byte the old file: True" in told, "the patch came out"
+    assert "begins as reported: True" in told
+    assert "a2a (holds: yes)" in told
+    assert raw(ran) == []
+    # The threshold asks what ranks hold: the source alone is evidence, and no verdict.
+    gather = alone.get("a2a-gather")
+    assert alone.state.standing(gather.id) == "open"
+    assert [e.bearing for e in alone.evidence_on(gather)] == ["contradicts"]
+    (lines,) = [e for e in alone.evidence_on("ids") if e.source == "source"]
+    assert lines.patches == ("capture-embedding",), "these lines were read while the patch was in"
 
 
 @pytest.mark.full
@@ -74,6 +93,52 @@ def test_the_case_is_solved(case: Ledger) -> None:
         assert verdict is not None
         assert verdict.because, f"{hypothesis.key} was decided without evidence"
     assert verify(case.folder).good
+
+
+@pytest.mark.full
+def test_the_replay_gives_the_counts_of_the_server_itself(case: Ledger) -> None:
+    (held,) = [e for e in case.evidence_on("ids") if "the server's own counters" in e.title]
+    assert (held.values["equal"], held.n) == (8, 8)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", NAMES)
+def test_no_result_is_shown_as_python_writes_it(case: Ledger, folder: Path, name: str) -> None:
+    assert raw(nbformat.read(folder / "executed" / name, as_version=4)) == []
+
+
+@pytest.mark.full
+def test_the_commands_of_the_report_run_elsewhere(case: Ledger) -> None:
+    commands = json.loads((case.folder / "report.json").read_text())["commands"]
+    lines = [line for line in commands if line.startswith("workbook")]
+    assert not [line for line in lines if "~" in line or " /" in line]
+    bench = next(line for line in lines if " bench " in line and " mended " in line)
+    assert '--profiles "$WORKBOOK_INVESTIGATIONS/case/bench/profiles.toml"' in bench
+    assert [word for line in lines for word in ("capture", "diagnose", "replay") if f"workbook {word} " in line]
+    assert set(load_profiles(case.folder / "bench" / "profiles.toml")) == {"baseline", "miswired", "mended"}
+    for capture in (case.folder / "captures").iterdir():
+        assert load_profiles(capture / "profiles.toml")["miswired"].capture is True
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_the_commands_of_the_report_give_the_same_again(case: Ledger, folder: Path) -> None:
+    """In a shell, as a colleague would: exit 1 is "something was found wrong", which is the case here."""
+    report = json.loads((case.folder / "report.json").read_text())
+    place = f"export WORKBOOK_INVESTIGATIONS={folder}"
+    lines = [place if line.startswith("export WORKBOOK_INV") else line for line in report["commands"]]
+    guard = 'workbook() { command workbook "$@" || [ $? -eq 1 ] || { echo "FAILED: $*"; exit 9; }; }'
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([guard, *lines])], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    again = [read_capture(path) for path in (case.folder / "captures-again").iterdir()]
+    known = [read_capture(path) for path in (case.folder / "captures").iterdir()]
+    for one in known:
+        (same,) = [other for other in again if len(other.info.requests) == len(one.info.requests)]
+        assert [file.sha256 for file in same.info.files] == [file.sha256 for file in one.info.files]
+    (rate,) = {e.values["accept_rate"] for e in case.evidence_on("fix") if e.title == "the mended server"}
+    assert f"{rate:.3f} [" in done.stdout, "the acceptance of the mended server, measured again"
 
 
 @pytest.mark.full

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
-from demo_run import DemoRun
+from demo_run import ROOT, DemoRun
 from leftovers import processes_with
 
 pytestmark = pytest.mark.timeout(1000)
@@ -90,6 +91,17 @@ def test_the_words_blame_no_slot_alone(demo: DemoRun) -> None:
     assert "Boundary 9 reaches no slot" in words
     assert "not measured" in words
     assert "no forecast" in words or "does not pay" in words
+
+
+def test_the_readmes_picture_shows_the_words_of_this_demo(demo: DemoRun) -> None:
+    """Its figures may be of another run; what it says is not older than the code. `make picture` takes it again."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        from picture import PICTURE, words, words_of
+    finally:
+        sys.path.pop(0)
+    # The last two lines are about speed, and their words depend on how fast the machine was.
+    assert words_of(PICTURE.read_bytes()).splitlines()[:4] == words(demo.report["summary"][:4]).splitlines()
 
 
 def test_the_report_names_no_place_of_this_machine(demo: DemoRun) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.acceptance.measurement import Measurement, PairedDifference
+from helpers.errors import UsageError
 from helpers.panels.acceptance_model import AcceptanceModel
 from helpers.serving import load_profiles
 
@@ -102,6 +103,13 @@ def test_paired_comparisons_turn_with_the_baseline(baseline: str, shown: str, to
     model.baseline = baseline
     (line,) = model.paired_rows()
     assert (line["accept rate minus the pinned one's"], line["that is"], line["requests (n)"]) == (shown, told, "32")
+
+
+def test_another_one_can_be_pinned_from_the_start() -> None:
+    model = AcceptanceModel(ROWS, pinned="right")
+    assert list(model.table()[0])[1] == "right (pinned)"
+    with pytest.raises(UsageError, match="WB-BASELINE-MISSING"):
+        AcceptanceModel(ROWS, pinned="rihgt")
 
 
 def test_static_has_table_limits_and_both_figures() -> None:

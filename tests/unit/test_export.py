@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,15 @@ import plotly.graph_objects as go
 import pytest
 
 from helpers.errors import UsageError
-from helpers.export import FIGURES_MIME, PLOTLY_MIME, WIDGET_MIME, Offline, export_notebook, external_references
+from helpers.export import (
+    FIGURES_MIME,
+    PLOTLY_MIME,
+    WIDGET_MIME,
+    Offline,
+    as_html,
+    export_notebook,
+    external_references,
+)
 
 FIGURE = json.loads(go.Figure(go.Scatter(y=[1, 3, 2])).to_json())
 
@@ -34,6 +43,17 @@ def test_a_figure_is_drawn_in_the_page_and_the_notebook_itself_stays_as_it_is() 
     assert "workbook-figure-1" in found["text/html"]
     assert PLOTLY_MIME in made.cells[0].outputs[0].data
     assert "widgets" in made.metadata
+
+
+def test_lines_of_source_keep_their_indentation() -> None:
+    """What makes the page drops white space that stands alone in an element, unless the element is a `pre`."""
+    from helpers.source.highlighting import code_table
+
+    table = code_table("a.py", [(7, "        if taps:"), (8, "            return 1")])
+    page, _ = as_html(notebook({"text/html": table, "text/plain": "x"}), folder=Path(), title="t")
+    text = re.sub(r"<[^>]+>", "", page)
+    assert "        if taps:" in text
+    assert "            return 1" in text
 
 
 def test_a_panel_is_its_static_twin_with_its_figures() -> None:

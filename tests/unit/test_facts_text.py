@@ -13,10 +13,11 @@ from helpers.box.facts.comparison import compare
 from helpers.box.facts.gather import read
 from helpers.box.facts.gpu_processes import GpuProcesses, Holder
 from helpers.box.facts.python import Python
-from helpers.box.facts.servers import Servers
+from helpers.box.facts.servers import Server, Servers
 from helpers.box.facts.sockets import Listener, Sockets
-from helpers.serving.overview import KnownRun, Overview, Seen
+from helpers.serving.overview import KnownRun, Overview, Seen, about
 from helpers.serving.overview_text import describe
+from helpers.serving.whose import Whose, whose
 from helpers.source.served import Engine
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "facts"
@@ -130,3 +131,39 @@ def test_servers_ours_and_others() -> None:
     assert "s3cret" not in json.dumps(said)
     assert [each["server"]["process"]["pid"] for each in said["servers"]] == [8335, 4711]
     assert "--speculative-num-draft-tokens 4" in text, "a count of tokens is no secret"
+
+
+def test_of_several_servers_the_look_is_about_your_own_and_says_whose_the_others_are() -> None:
+    ours = servers.parse(answer("servers/one-of-ours.json"))
+    other = servers.parse(answer("servers/another-login-tp8.json"))
+    assert isinstance(ours, Servers)
+    assert isinstance(other, Servers)
+    server, strange = ours.servers[0], other.servers[0]
+    home = "/home/me"
+
+    def owned(of: Server, owner: str | None) -> Whose:
+        return whose(of, owner, me="me@laptop", home=home)
+
+    def seen(owner: str | None, pid: int, version: str) -> Seen:
+        process = server.process.model_copy(update={"pid": pid, "start_time": pid})
+        run = KnownRun(id=f"right-{pid}", profile="right", owner=owner, answers=True) if owner else None
+        engine = Engine(package=f"/{version}/sglang", version=version, python="python3", python_version="3.11.7")
+        mine = server.model_copy(update={"process": process})
+        return Seen(server=mine, listening=True, engine=engine, python=LAPTOP, run=run, whose=owned(mine, owner))
+
+    yours, anns, bare = seen("me@laptop", 1, "0.5.9"), seen("ann@laptop", 2, "0.5.10"), seen(None, 3, "0.5.10")
+    assert about([yours, anns, bare]) is yours
+    assert about([anns, bare]) is bare
+    assert about([anns]) is anns
+    unasked = Absent(absent="it is ann's")
+    hers = Seen(server=strange, listening=True, engine=unasked, python=unasked, whose=owned(strange, None))
+    assert about([hers]) is None
+    lab = server.process.model_copy(update={"env": {"HOME": "/home/me/lab"}})
+    elsewhere = owned(server.model_copy(update={"process": lab}), None)
+    assert (elsewhere.kind, elsewhere.here) == ("elsewhere", False)
+    overview = page(facts(servers=ours), servers=(yours, anns, bare, hers), interpreter="server 1", engine=yours.engine)
+    text = describe(overview)
+    assert "also served here: sglang 0.5.10 in /0.5.10/sglang, by python3" in text
+    assert "  server 2 (run right-2, ann@laptop's)" in text
+    assert "  server 3 (of this login, and not started by a workbook)" in text
+    assert "run right-1 (profile right) of me@laptop (you), answers" in text

@@ -52,6 +52,23 @@ def test_test_modules_have_names_of_their_own() -> None:
     assert sorted(names) == sorted(set(names))
 
 
+def test_the_program_kill_is_never_given_a_group() -> None:
+    """procps 4.0.2 takes ``kill -9 -4711`` for pid -1: all that this user may signal ends. A group is ended by
+    os.killpg, or by the shell's own ``kill -s KILL -- -4711``."""
+    everywhere = [*PYTHON, *ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/*.py")]
+    words = re.compile(r"\[\s*\"(?:/\S*/)?kill\"")
+    assert [str(path) for path in everywhere if words.search(path.read_text())] == []
+
+
+def test_suggested_commands_quote_what_somebody_else_named() -> None:
+    """What `next` says is copied into a shell: a path goes in by `as_typed`, or its name would run there."""
+    bare = re.compile(r"\bnext=f?\"[^\"]*\b(?:ls|df|find|rm|mv|cat)\b(?: -\w+)* \{(?!as_typed\()")
+    told = [
+        f"{path.name}: {line.strip()}" for path in PYTHON for line in path.read_text().splitlines() if bare.search(line)
+    ]
+    assert [line for line in told if "shlex.quote" not in line] == []
+
+
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     names = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
@@ -106,6 +123,16 @@ def test_locks_environment_and_project_agree() -> None:
     names = {re.split(r"[=<>]", d)[0] for d in conda if isinstance(d, str)}
     assert names == {"python", "pip", "make"}, "everything else comes from the locks"
     assert next(d for d in conda if isinstance(d, dict))["pip"][-1] == "-r requirements.lock"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_a_notebook_ends_with_what_comes_next(path: Path) -> None:
+    prose = ["".join(c["source"]) for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "markdown"]
+    named = re.findall(r"\]\((\w+\.ipynb)\)", "\n".join(prose[-2:]))
+    names = [p.name for p in NOTEBOOKS]
+    assert set(named) <= set(names)
+    after = names[names.index(path.name) + 1 :]
+    assert any(name in named for name in after[:1] or names[1:]), "the next one, or where to begin with one's own box"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)

@@ -12,6 +12,8 @@ from stories import HOSTILE, SECRET, told_story
 
 from helpers.ledger import Ledger
 from helpers.ledger.check import verify
+from helpers.ledger.report import _fits
+from helpers.paths import ROOT
 
 
 @pytest.fixture
@@ -59,6 +61,39 @@ def test_a_figure_has_its_caption_and_a_changed_one_is_not_drawn(story: Ledger) 
     page = story.report().html.read_text()
     assert page.count('class="plotly-graph-div"') == 1
     assert f"{e.id} is stale" in page
+
+
+def test_the_cause_is_told_once_in_prose_and_once_in_the_record(story: Ledger) -> None:
+    """The conclusion at the top, the verdict's reason in its table; a reader of both has not read it three times."""
+    story.note("slot 0 is fed boundary 0 and was trained on 2", about="conclusion")
+    text = (story.report().markdown or Path()).read_text()
+    assert text.count("slot 0 is fed boundary 0 and was trained on 2") == 1
+    assert text.count("slot 0 is boundary 0, trained was 2") == 1
+
+
+def test_the_words_of_a_report_are_explained_in_it(story: Ledger) -> None:
+    page = story.report().html.read_text()
+    assert page.count('<a href="#words">') == page.count('<h2 id="words">') == 1
+    told = page[page.index('<h2 id="words">') :]
+    for word in ("boundary b", "slot", "verify step", "accept rate", "accept length", "feed", "ladder"):
+        assert f">{word}</td>" in told
+
+
+def test_no_short_word_is_broken_and_a_table_keeps_to_a_narrow_window() -> None:
+    rows = [
+        {"id": "E1", "verdict": "inconclusive", "time": "2026-11-30 10:51:48", "one more": "x" * 12, "sha": "0" * 64},
+        {"id": "E2", "verdict": "refuted", "time": "2026-11-30 10:51:49", "one more": "y", "sha": "a b"},
+    ]
+    assert _fits(rows) == ["line", "line", "line", "word", ""]
+
+
+def test_a_file_elsewhere_tells_nothing_of_this_machine(story: Ledger) -> None:
+    e = story.evidence(ROOT / "data" / "lab" / "MODEL_CARD.md", title="a card")
+    assert e.files[0].path.startswith("../"), "the ledger itself finds it by the way from its folder"
+    paths = story.report()
+    assert "checkout:data/lab/MODEL_CARD.md" in paths.html.read_text()
+    for path in (paths.html, paths.json, paths.markdown or Path()):
+        assert str(ROOT).strip("/") not in path.read_text()
 
 
 def test_hostile_strings_are_text(story: Ledger) -> None:

@@ -42,7 +42,8 @@ def test_a_measurement_and_a_comparison() -> None:
     assert one.summary == "accept rate 0.604 [0.540, 0.670], accept length 2.81, 120.0 tokens/s"
     assert (one.n, one.unit, one.run, one.profile) == (728, "verify steps", "right-1", "right")
     assert "DIFFERS" in summarise(MEASURED.model_copy(update={"greedy_equal": False})).summary
-    assert summarise(PAIR).summary.startswith("+0.388 [+0.330, +0.450]")
+    words = "accept rate of right minus that of miswired: +38.8 points [+33.0, +45.0], paired over 32 requests"
+    assert summarise(PAIR).summary == words
     two = Versus(
         candidate="right",
         baseline="base",
@@ -54,7 +55,7 @@ def test_a_measurement_and_a_comparison() -> None:
         accept_rate=PAIR,
     )
     said = summarise(two)
-    assert said.summary.startswith("1.70 [1.60, 1.80] times the tokens/s; +0.388")
+    assert said.summary.startswith("1.70 [1.60, 1.80] times the tokens/s; accept rate of right minus")
     assert (said.n, said.unit) == (32, "prompts")
     several = summarise([MEASURED, MEASURED])
     assert (several.source, several.n, len(several.values["results"])) == ("measurement", 1456, 2)

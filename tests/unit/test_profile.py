@@ -47,7 +47,7 @@ def test_an_unknown_name_tells_the_known_ones_and_the_nearest() -> None:
         get_profile("rihgt")
     assert caught.value.code == "WB-PROFILE-UNKNOWN"
     assert caught.value.expected == "one of baseline, miswired, off-by-one, right"
-    assert caught.value.next == "did you mean 'right'?"
+    assert caught.value.next.startswith("did you mean 'right'? else: add [profiles.rihgt] to ")
 
 
 @pytest.mark.parametrize(

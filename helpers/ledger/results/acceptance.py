@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from helpers.ledger.results.base import Summary, reader, saved
@@ -35,17 +36,27 @@ def measurement(result: Measurement) -> Summary:
         n=result.verify_steps if result.verify_steps is not None else result.requests,
         unit="verify steps" if result.verify_steps is not None else "requests",
         config={result.name: ids},
+        command=again(result),
+    )
+
+
+def again(result: Measurement) -> str:
+    """How to measure it again. PROMPTS and PROFILES stand for files that a measurement does not know."""
+    asked = result.asked if result.asked is not None else result.requests
+    tokens = f" --new-tokens {result.tokens // result.requests}" if result.tokens and result.requests else ""
+    return (
+        f"workbook bench BOX {shlex.quote(result.name)} --pairs {result.passes} --prompts PROMPTS "
+        f"--profiles PROFILES --limit {asked // result.passes}{tokens}"
     )
 
 
 @reader("helpers.acceptance.measurement.PairedDifference")
 def difference(result: PairedDifference) -> Summary:
     """Two configurations, prompt by prompt."""
-    low, high = result.ci95
     return Summary(
         source="difference",
         title=f"acceptance of {result.first} minus {result.second}",
-        summary=f"{result.difference:+.3f} [{low:+.3f}, {high:+.3f}] in accept rate, over the same prompts",
+        summary=str(result),
         values=result.model_dump(mode="json"),
         seed=0,
         n=result.requests,
@@ -93,6 +104,7 @@ def bench(result: Bench) -> Summary:
         n=result.answered,
         unit="requests",
         config=config,
+        command=result.command if result.arms else None,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.ledger.redaction import tree_without_secrets, without_secrets
+from helpers.worded import Worded
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Summary:
             n=self.n if self.n is not None else context.n,
             unit=self.unit if self.n is not None else context.unit,
             config={**context.config, **self.config},
-            command=self.command and _placed(self.command, context.places),
+            command=self.command and placed(self.command, context.places),
             places={**context.places, **self.places},
         )
 
@@ -79,7 +80,12 @@ def _together(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in every if not any(more.startswith(f"{name}@") for more in every))
 
 
-def _placed(command: str, places: Mapping[str, str]) -> str:
+def placed(command: str, places: Mapping[str, str]) -> str:
+    """The command with what stands for a word of it put in.
+
+    >>> placed("workbook diagnose --train DUMP", {"DUMP": "data/lab/dump"})
+    'workbook diagnose --train data/lab/dump'
+    """
     return " ".join(places.get(word, word) for word in command.split(" "))
 
 
@@ -116,7 +122,8 @@ def summarise(result: Any) -> Summary:
         if callable(how := getattr(result, method, None)):
             values = how(mode="json") if method == "model_dump" else how()
             if isinstance(values, Mapping):
-                return of_values(values, source=type(result).__name__.lower())
+                said = {"summary": str(result)} if isinstance(result, Worded) else {}
+                return of_values({**said, **values}, source=type(result).__name__.lower())
     raise UsageError(
         "WB-LEDGER-RESULT",
         f"a {type(result).__module__}.{type(result).__qualname__} cannot be evidence",
@@ -144,13 +151,23 @@ def of_values(values: Mapping[str, Any], *, source: str = "values") -> Summary:
 def brief(values: Mapping[str, Any], *, limit: int = 6) -> str:
     """The first figures as words.
 
-    >>> brief({"rate": 0.51234567, "n": 12})
-    'rate 0.5123, n 12'
+    >>> brief({"rate": 0.51234567, "n": 12, "by_slot": [0.25, 0.51234567]})
+    'rate 0.5123, n 12, by_slot 0.25 0.5123'
     """
-    flat = [(key, value) for key, value in values.items() if isinstance(value, str | int | float) or value is None]
-    shown = [f"{key} {round(value, 4) if isinstance(value, float) else value}" for key, value in flat[:limit]]
+    flat = [(key, said) for key, value in values.items() if (said := _brief(value, limit)) is not None]
+    shown = [f"{key} {said}" for key, said in flat[:limit]]
     more = len(values) - len(shown)
     return ", ".join([*shown, *([f"{more} more"] if more else [])])
+
+
+def _brief(value: Any, limit: int) -> str | None:
+    """A figure, or a few of them, as a word; None where that would be no brief one."""
+    if isinstance(value, list) and 0 < len(value) <= limit:
+        parts = [_brief(item, 0) for item in value]
+        return None if None in parts else " ".join(map(str, parts))
+    if isinstance(value, str | int | float) or value is None:
+        return str(round(value, 4) if isinstance(value, float) else value)
+    return None
 
 
 def jsonable(value: Any) -> Any:

@@ -105,7 +105,7 @@ def preflight(result: Preflight) -> Summary:
         keep=(saved("preflight.json", values),),
         profile=result.profile,
         versions={"sglang": result.version} if result.version else {},
-        command=f"workbook preflight BOX --name {result.profile}",
+        command=f"workbook preflight BOX --profile PROFILES --name {result.profile}",
     )
 
 

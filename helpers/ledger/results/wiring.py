@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.ledger.files import sha256_of
 from helpers.ledger.results.base import Summary, jsonable, reader, saved
+from helpers.serving.profile_file import PROFILE_FILE
 
 if TYPE_CHECKING:
     from helpers.tensors.capture import Capture
@@ -58,7 +59,31 @@ def capture_folder(path: Path) -> Summary:
         n=rows,
         unit="tokens",
         places={"CAPTURE": shlex.quote(str(path))},
+        command=again(path, about),
         config={f"launch of {name or about['run']}": launch},
+    )
+
+
+def again(path: Path, about: dict[str, Any]) -> str | None:
+    """How to capture the same: only where what was served lies beside it."""
+    profiles = path / PROFILE_FILE
+    if not profiles.is_file() or not about.get("profile"):
+        return None
+    name, tokens = shlex.quote(about["profile"]), about.get("sampling", {}).get("max_new_tokens", 1)
+    # A single new token is what a dump's own texts are sent with; answers are asked for by prompts.
+    asked = f"--prompts PROMPTS --limit {len(about['requests'])} --max-new-tokens {tokens}"
+    texts = "--replay DUMP" if tokens == 1 else asked
+    out = path.parent.with_name(f"{path.parent.name}-again") / path.name
+    # `serve` puts no patch in by itself, so that no server is patched unasked; a bench and an investigation do.
+    patches = [shlex.quote(patch) for patch in about.get("patches", ())]
+    return " && ".join(
+        [
+            *(f"workbook patch BOX apply {patch}" for patch in patches),
+            f"workbook serve BOX {name} --profiles {shlex.quote(str(profiles))}",
+            f"workbook capture BOX {name} {texts} --out {shlex.quote(str(out))}",
+            f"workbook stop BOX {name}",
+            *(f"workbook patch BOX revert {patch}" for patch in patches),
+        ]
     )
 
 
@@ -129,6 +154,8 @@ def comparison(result: SlotComparison) -> Summary:
 def replay(result: Replay) -> Summary:
     """What acceptance a wiring gives, from the capture."""
     taps = ", ".join(map(str, result.taps))
+    asked = [f"--taps {taps.replace(' ', '')}"] if all(isinstance(tap, int) for tap in result.taps) else []
+    asked += [f"--new-tokens {result.new_tokens}"] if result.new_tokens is not None else []
     entropy = f", step-1 cross-entropy {result.cross_entropy:.4f} nats" if result.cross_entropy is not None else ""
     return Summary(
         source="replay",
@@ -139,23 +166,22 @@ def replay(result: Replay) -> Summary:
         seed=0,
         n=result.verify_steps,
         unit="verify steps",
-        command=f"workbook replay --draft DIR --target DIR --capture CAPTURE --taps {taps.replace(' ', '')}"
-        if all(isinstance(tap, int) for tap in result.taps)
-        else "workbook replay --draft DIR --target DIR --capture CAPTURE",
+        command=" ".join(["workbook replay --draft DRAFT --target TARGET --capture CAPTURE", *asked]),
     )
 
 
 @reader("helpers.wiring.replay.result.Versus")
 def versus(result: Versus) -> Summary:
-    """One wiring beside another."""
-    low, high = result.difference_ci95
+    """One wiring beside another, each with its own rate: a difference alone says nothing of how good either is."""
+    one, other = (", ".join(map(str, rated.taps)) for rated in (result.replayed, result))
     return Summary(
         source="difference",
-        title=f"replay against the taps {', '.join(map(str, result.taps))}",
-        summary=f"accept rate {rate(result.accept_rate, result.ci95)}; the difference is "
-        f"{result.difference:+.3f} [{low:+.3f}, {high:+.3f}]",
+        title=f"replay of the taps {one} against {other}",
+        summary=str(result),
         values=result.model_dump(mode="json"),
         seed=0,
+        n=result.requests,
+        unit="requests",
     )
 
 

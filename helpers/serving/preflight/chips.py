@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.source.reading.allreduce import Chip
 
 _NAMES = {
@@ -38,5 +39,9 @@ def parse_chip(text: str) -> Chip:
         f"{text!r} is no GPU that is known here",
         expected="a compute capability (sm80, sm90, sm100), or one of "
         + ", ".join(name for names in _NAMES.values() for name in names),
-        next="nvidia-smi --query-gpu=compute_cap --format=csv tells it",
+        next=did_you_mean(
+            plain,
+            [name for names in _NAMES.values() for name in names],
+            "nvidia-smi --query-gpu=compute_cap --format=csv tells it",
+        ),
     )

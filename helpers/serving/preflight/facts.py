@@ -17,7 +17,11 @@ from helpers.serving.preflight.checkpoint import Checkpoint, read_here, read_the
 from helpers.serving.preflight.chips import parse_chip
 from helpers.serving.preflight.taps import Tapped, tapped
 from helpers.serving.profile import Profile, is_folder
+from helpers.source.as_served import AsServed, as_served, patches_for
 from helpers.source.checkout import find_checkout
+from helpers.source.journal import plain
+from helpers.source.patch_state import Patch, patch_names
+from helpers.source.patch_view import patches_in
 from helpers.source.reading import WiringReport, read_wiring
 from helpers.source.reading.allreduce import Chip
 from helpers.source.reading.drafter import EAGLE3, Drafter, read_drafter
@@ -35,6 +39,7 @@ class Facts:
 
     Attributes:
         settings: the command line as SGLang reads it. target, draft: None where they could not be read.
+        served: how ``source`` was made what will be served: the patches of the profile put in, others taken out.
         wiring: None where the target's architecture is not known. taps, default_taps: what the ids in force, and no
             ids at all, tap. drafter: the drafter's class in the source.
         unread: what no check could look at -> why.
@@ -50,6 +55,7 @@ class Facts:
     drafter: Drafter | None = None
     taps: Tapped | None = None
     default_taps: Tapped | None = None
+    served: AsServed = field(default_factory=AsServed)
     unread: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -106,7 +112,8 @@ def gathered_here(
     }
     checkpoints = {name: read_here(path) if path else None for name, path in models.items()}
     chip = parse_chip(gpu) if gpu else None
-    yield _facts(profile, home, SourceTree.open(source), checkpoints, chip, unread)
+    with as_served(SourceTree.open(source), profile.patches) as (tree, how):
+        yield _facts(profile, home, tree, how, checkpoints, chip, unread)
 
 
 @contextlib.contextmanager
@@ -127,14 +134,17 @@ def gathered_there(
             checkpoints[name] = None
             unread[name] = f"{path} is a hub name: name a folder (--{name})"
     chip = parse_chip(gpu) if gpu else _chip_of(box)
-    with fetched(box, checkout) as source:
-        yield _facts(profile, box.home, source, checkpoints, chip, unread)
+    journal = patches_in(box, checkout, python=checkout.python)
+    touched = _files(profile, checkout.version, journal)
+    with fetched(box, checkout, also=touched) as source, as_served(source, profile.patches, journal) as (tree, how):
+        yield _facts(profile, box.home, tree, how, checkpoints, chip, unread)
 
 
 def _facts(
     profile: Profile,
     home: str,
     source: SourceTree,
+    served: AsServed,
     checkpoints: dict[str, Checkpoint | None],
     chip: Chip | None,
     unread: dict[str, str],
@@ -145,7 +155,7 @@ def _facts(
         if checkpoint is not None and checkpoint.config is None:
             problem = checkpoint.missing or "; ".join(checkpoint.problems) or "no config.json"
             unread[name] = f"{checkpoint.folder}: {problem}"
-    facts = Facts(profile, settings, source, target, draft, chip, unread=unread)
+    facts = Facts(profile, settings, source, target, draft, chip, served=served, unread=unread)
     architecture = target.architecture if target else None
     if architecture is None:
         unread.setdefault("target", "its config.json names no architecture")
@@ -164,7 +174,13 @@ def _facts(
         taps, defaults = tapped(source, architecture, [facts.ids, None], layers)
     if taps is not None and taps.unread:
         unread["ids"] = taps.unread
-    return Facts(profile, settings, source, target, draft, chip, wiring, drafter, taps, defaults, unread)
+    return Facts(profile, settings, source, target, draft, chip, wiring, drafter, taps, defaults, served, unread)
+
+
+def _files(profile: Profile, version: str | None, journal: list[Patch]) -> list[str]:
+    """All files that a patch may have changed, or will."""
+    wanted, _ = patches_for([*patch_names(version), *profile.patches], version)
+    return sorted({plain(file.path) for patch in [*wanted, *journal] for file in patch.files})
 
 
 def _local(path: str | None, home: str, name: str, unread: dict[str, str]) -> Path | None:

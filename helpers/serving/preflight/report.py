@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from helpers.serving.preflight import engine, ids, rope, vocabulary, weights, widths
+from helpers.serving.preflight import engine, ids, patched, rope, vocabulary, weights, widths
 from helpers.serving.preflight.facts import Facts
 from helpers.serving.preflight.finding import Finding
+from helpers.source.as_served import AsServed
 from helpers.source.excerpts import shown
 from helpers.source.reading import WiringReport
 
 CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     engine.check,
+    patched.check,
     ids.check,
     widths.check,
     vocabulary.check,
@@ -28,6 +30,7 @@ class Preflight:
     """What was found about one launch before it was made.
 
     Attributes:
+        served: how the source that was judged differs from the one that is there now.
         findings: the gravest first. unread: what no check could look at -> why. wiring: the source's statements.
     """
 
@@ -37,6 +40,7 @@ class Preflight:
     findings: tuple[Finding, ...]
     unread: dict[str, str]
     wiring: WiringReport | None
+    served: AsServed = field(default_factory=AsServed)
 
     @property
     def good(self) -> bool:
@@ -49,6 +53,8 @@ class Preflight:
             "profile": self.profile,
             "source": self.source,
             "version": self.version,
+            "judged_with": list(self.served.patches),
+            "checkout_differs": self.served.differs,
             "findings": [finding.model_dump(mode="json") for finding in self.findings],
             "unread": self.unread,
             "wiring": self.wiring.record() if self.wiring else None,
@@ -57,10 +63,17 @@ class Preflight:
     def __str__(self) -> str:
         good = "nothing found" if not self.findings else f"{len(self.findings)} found"
         lines = [f"{self.profile} on sglang {self.version} ({self.source}): {good}"]
+        if self.served.patches:
+            lines.append(f"judged as it will be served: the stock source with {', '.join(self.served.patches)} put in")
+        if self.served.extra:
+            lines.append(f"judged without {', '.join(self.served.extra)}, which the profile does not name")
+        if self.served.edited:
+            lines.append(f"judged with other edits that were found in {', '.join(self.served.edited)}")
         for finding in self.findings:
             lines.append(f"{finding.severity} {finding.code}: {finding.summary}")
             for line in finding.evidence.get("lines", []):
                 lines.append(f"    {line['file']}:{line['line']}: {shown(line['text'].strip())}")
+            lines += [f"    | {shown(line)}" for line in finding.evidence.get("hunk", [])]
             if fix := finding.evidence.get("fix"):
                 lines.append(f"    fix: {fix}")
         lines += [f"not looked at: {what}: {why}" for what, why in self.unread.items()]
@@ -72,5 +85,11 @@ def examine(facts: Facts) -> Preflight:
     findings = [finding for check in CHECKS for finding in check(facts)]
     findings.sort(key=lambda finding: _ORDER[finding.severity])
     return Preflight(
-        facts.profile.name, facts.source.name, facts.source.version, tuple(findings), facts.unread, facts.wiring
+        facts.profile.name,
+        facts.source.name,
+        facts.source.version,
+        tuple(findings),
+        facts.unread,
+        facts.wiring,
+        facts.served,
     )

@@ -41,7 +41,8 @@ class Statement:
         }
 
     def __str__(self) -> str:
-        head = f"{self.topic}: {self.summary}"
+        holds = {True: "yes", False: "no", None: "not known"}[self.holds]
+        head = f"{self.topic} (holds: {holds}): {self.summary}"
         return "\n".join([head, *(f"  {e.file}:{e.line}: {e.text.strip()}" for e in self.evidence)])
 
 

@@ -11,8 +11,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.source.parsing import parsed
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
+from helpers.words import as_typed
 
 MODELS = "srt/models"
 
@@ -47,7 +49,7 @@ class SourceTree:
                     "WB-SOURCE-NO-SGLANG",
                     f"{root} is no wheel and holds no package sglang",
                     expected="the folder that holds the package, such as ~/sglang/python, or a wheel of it",
-                    next=f"ls {root}",
+                    next=f"ls {as_typed(root)}",
                 )
 
     def exists(self, file: str) -> bool:
@@ -96,7 +98,11 @@ class SourceTree:
                 "WB-SETTER-NO-MODEL",
                 f"there is no model file {stem!r} in {self.root.name}/sglang/{MODELS}",
                 expected="the stem of a model's file" + (f", such as {', '.join(near)}" if near else ""),
-                next=f"--model {near[0]}" if near else "look up which file holds the architecture of config.json",
+                next=did_you_mean(
+                    stem,
+                    self.model_names,
+                    f"--model {near[0]}" if near else "look up which file holds the architecture of config.json",
+                ),
             )
         found = self.module("sglang." + f"{MODELS}/{stem}".replace("/", "."))
         assert found is not None

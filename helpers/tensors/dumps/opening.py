@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from helpers.errors import UsageError
+from helpers.nearest import did_you_mean
 from helpers.tensors.dumps import (
     captures,
     eagle,
@@ -20,6 +21,7 @@ from helpers.tensors.dumps import (
 )
 from helpers.tensors.dumps.loading import load_tensors
 from helpers.tensors.dumps.sample import Dump, Sample, States, sample_of
+from helpers.words import as_typed
 
 
 class DictFormat(Protocol):
@@ -56,14 +58,14 @@ def read_dump(path: Path | str, *, format: str | None = None, slots: int | None 
             "WB-USAGE",
             f"--format {format!r} is no format of a dump",
             expected="one of " + ", ".join(FORMATS),
-            next="workbook inspect PATH",
+            next=did_you_mean(format, FORMATS, "workbook inspect PATH"),
         )
     if not path.exists():
         raise UsageError(
             "WB-DUMP-MISSING",
             f"{path} does not exist",
             expected="a folder of sample files, or one of them",
-            next=f"ls {path.parent}",
+            next=f"ls {as_typed(path.parent)}",
         )
     if (path / "capture.json").is_file() and format in (None, captures.NAME):
         return captures.open_capture(path)
@@ -85,7 +87,7 @@ def files_of(path: Path) -> tuple[Path, ...]:
             "WB-DUMP-MISSING",
             f"{path} holds no file that ends in {', '.join(ENDINGS)}",
             expected="sample files as a trainer writes them, or a capture",
-            next=f"ls {path}",
+            next=f"ls {as_typed(path)}",
         )
     return files
 

@@ -15,6 +15,7 @@ from helpers.tensors.header import Entry, read_header
 from helpers.wiring.drafter.config import DrafterConfig, read_config
 from helpers.wiring.drafter.model import Drafter, LayerWeights
 from helpers.wiring.drafter.target import Target
+from helpers.words import as_typed
 
 # SpecForge and SGLang call the layer midlayer, speculators layers.0; three slot norms have old names of their own.
 RENAMED = (
@@ -125,7 +126,7 @@ def check(folder: Path, config: DrafterConfig, shapes: dict[str, tuple[int, ...]
             "WB-DRAFT-FC",
             f"{folder} holds {f'an fc.weight of {list(fc)}' if fc else 'no fc.weight'}",
             expected=f"fc.weight [{hidden}, K * {tap}], as EAGLE-3 drafters have",
-            next=f"ls {folder}",
+            next=f"ls {as_typed(folder)}",
         )
     slots = fc[1] // tap
     needed = expected_shapes(config, slots, shapes, target)

@@ -9,6 +9,7 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.wiring.drafter.rope import KINDS, Rope
+from helpers.words import as_typed
 
 
 @dataclass(frozen=True)
@@ -132,5 +133,5 @@ def unreadable(file: Path, why: str) -> UsageError:
         "WB-MODEL-CONFIG",
         f"{file} does not describe a model: {why}",
         expected="hidden_size, num_attention_heads, rms_norm_eps (speculators: in transformer_layer_config)",
-        next=f"ls {file.parent}",
+        next=f"ls {as_typed(file.parent)}",
     )

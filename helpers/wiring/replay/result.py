@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from helpers.acceptance.counters import RequestCounters, pool
 from helpers.acceptance.intervals import paired_difference, ratio_interval
+from helpers.worded import Worded
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Replay(BaseModel):
         accept_rate: correct / proposed drafts; ci95 by bootstrap over requests.
         survival: ``survival[i]`` is S(i + 1).
         verify_steps: n of the rates; rounds_left_out: requests whose last round the captured text does not decide.
+        new_tokens: scored as if requests had ended after so many; None: every round that the texts decide.
         cross_entropy: nats, of the drafter's first step against the target's own distribution, mean over rows; over the
             drafter's vocabulary, so that what lies outside counts for nobody. None where the target's last state was
             not captured.
@@ -64,24 +66,52 @@ class Replay(BaseModel):
     cross_entropy_ci95: tuple[float, float] | None
     rows: int
     rounds_left_out: int
+    new_tokens: int | None = None
     notes: list[str] = []
 
 
-class Versus(BaseModel):
-    """Another wiring beside a replay's, over the same requests.
-
-    Attributes:
-        difference: the replay's accept rate minus this one's; difference_ci95 its interval, paired by request.
-    """
+class Rated(BaseModel):
+    """A wiring's accept rate, with its 95% interval over requests. ``verify_steps``: its n."""
 
     model_config = ConfigDict(frozen=True)
 
     taps: list[int | str]
     accept_rate: float
     ci95: tuple[float, float]
+    verify_steps: int
     accept_length: float
+
+    def __str__(self) -> str:
+        low, high = self.ci95
+        taps = ", ".join(map(str, self.taps))
+        n = f"n = {self.verify_steps} verify steps"
+        return f"{self.accept_rate:.3f} [{low:.3f}, {high:.3f}] with the taps {taps} ({n})"
+
+
+class Versus(Worded, Rated):
+    """Another wiring beside a replay's, over the same requests. Its own fields are those of the other wiring.
+
+    Attributes:
+        replayed: the replay's own rate. requests: on how many requests both were replayed.
+        difference: the replay's accept rate minus this one's; difference_ci95 its interval, paired by request.
+    """
+
+    replayed: Rated
+    requests: int
     difference: float
     difference_ci95: tuple[float, float]
+
+    def __str__(self) -> str:
+        low, high = self.difference_ci95
+        return (
+            f"accept rate {self.replayed}, {super().__str__()}; the first minus the second, paired over "
+            f"{self.requests} requests: {self.difference:+.3f} [{low:+.3f}, {high:+.3f}]"
+        )
+
+
+def rated(replay: Replay) -> Rated:
+    """A replay's rate alone."""
+    return Rated(**{name: getattr(replay, name) for name in Rated.model_fields})
 
 
 def summarise(

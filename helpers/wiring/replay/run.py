@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from helpers.errors import UsageError
 from helpers.wiring.drafter import Drafter, Target, chain
 from helpers.wiring.replay.judge import FIRST, Judge, cross_entropy
-from helpers.wiring.replay.result import Replay, RequestScore, Versus, rate_difference, summarise
+from helpers.wiring.replay.result import Replay, RequestScore, Versus, rate_difference, rated, summarise
 from helpers.wiring.replay.rounds import follow
 from helpers.wiring.replay.taps import Source, Text, Wiring
 
@@ -49,7 +49,7 @@ def replay(
             expected=f"more than {steps + 1} new tokens a request",
             next="workbook capture BOX RUN --prompts FILE --max-new-tokens 72",
         )
-    return summarise(say(wiring), steps, scores, drafter.notes)
+    return summarise(say(wiring), steps, scores, drafter.notes).model_copy(update={"new_tokens": new_tokens})
 
 
 def versus(
@@ -64,13 +64,11 @@ def versus(
 ) -> Versus:
     """A wiring against another one, such as what was served."""
     one, two = (score(drafter, target, source, taps, steps=steps, new_tokens=new_tokens) for taps in (wiring, other))
-    summary = summarise(say(other), steps, two)
     difference, interval = rate_difference(one, two)
     return Versus(
-        taps=summary.taps,
-        accept_rate=summary.accept_rate,
-        ci95=summary.ci95,
-        accept_length=summary.accept_length,
+        **rated(summarise(say(other), steps, two)).model_dump(),
+        replayed=rated(summarise(say(wiring), steps, one)),
+        requests=len(one),
         difference=difference,
         difference_ci95=interval,
     )

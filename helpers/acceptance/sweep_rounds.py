@@ -1,0 +1,202 @@
+"""A sweep several times over, so that a speed's interval knows what another start of the same server changes.
+
+One start a point says how a configuration accepts: greedy texts and counters come out the same each time. It does not
+say how fast it is: two starts of one server differ, and so does what else the machine does meanwhile, neither of which
+a bootstrap over prompts can see. So a round is a whole sweep in a folder of its own, ``round-1``, ``round-2``, ..., and
+a point's speed is the mean over rounds, with Student's interval over rounds.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers.acceptance.bench_text import table
+from helpers.acceptance.grid import Grid, invalid
+from helpers.acceptance.prompts import Prompt
+from helpers.acceptance.speed_check import Order, order_of
+from helpers.acceptance.sweep_results import Sweep, sweep_frame
+from helpers.acceptance.sweep_run import sweep
+from helpers.serving.profile import Profile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from helpers.box import Box
+
+#: Student's t, 97.5%, by degrees of freedom, from 1; beyond the last one its value is used, which is a bit too wide.
+T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
+#: What differs from round to round.
+SPEEDS = ("step_s", "tokens_per_s", "speed_ratio")
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What several sweeps of one grid have found.
+
+    Attributes:
+        sweeps: one a round; the last may be unfinished.
+    """
+
+    folder: Path
+    sweeps: tuple[Sweep, ...]
+
+    @property
+    def good(self) -> bool:
+        """Every point of every round has all its answers."""
+        return all(one.good for one in self.sweeps)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """As `pooled_frame` gives it."""
+        return pooled_frame([sweep_frame(one.rows) for one in self.sweeps])
+
+    @property
+    def order(self) -> Order:
+        """The speed model's order of the points, held against the measured one."""
+        return order_of(self.frame)
+
+    def record(self) -> dict[str, Any]:
+        """The object of ``workbook sweep --rounds N --json``."""
+        speeds = self.frame[["point", "rounds", *(name for name in _columns())]]
+        spelled = speeds.astype(object).where(speeds.notna(), None)
+        return {
+            "folder": str(self.folder),
+            "good": self.good,
+            "rounds": [one.record() for one in self.sweeps],
+            "speeds": spelled.to_dict("records"),
+            "order": self.order.record(),
+        }
+
+
+def sweep_rounds(
+    box: Box,
+    grid: Grid,
+    profiles: Mapping[str, Profile],
+    prompts: Sequence[Prompt],
+    out: Path,
+    *,
+    rounds: int,
+    retry: bool = False,
+    progress: bool = True,
+) -> Rounds:
+    """Measure a grid `rounds` times, one after the other; the same call on the same folder goes on after a kill.
+
+    Args:
+        rounds: how many there shall be in all; more may be asked for later. Otherwise as `sweep`.
+
+    Raises:
+        UsageError: WB-GRID-INVALID, and what `sweep` raises.
+    """
+    if rounds < 1:
+        raise invalid(f"{rounds} rounds", "ask for 1 or more; an interval of speeds takes 2, and 4 make it useful")
+    asked = {"retry": retry, "progress": progress}
+    done = [sweep(box, grid, profiles, prompts, out / f"round-{n}", **asked) for n in range(1, rounds + 1)]
+    return Rounds(out, tuple(done))
+
+
+def pooled_frame(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Rounds of one grid as one frame, a row a point, shaped as `sweep_frame` gives it, with a column ``rounds``.
+
+    Speeds (`SPEEDS`) are geometric means over the rounds in which the point was done; their ``_low`` and ``_high`` are
+    Student's 95% interval over rounds, None with one. They speak of these prompts: others would add to them.
+    Acceptance is that of the pooled counts. Where all rounds counted the same (greedy texts do), its intervals are
+    those of a round; else they reach from the lowest low to the highest high, for the prompts are the same.
+
+    >>> import pandas as pd
+    >>> row = {"point": "a", "status": "done", "histogram": [1, 1], "step_s": 0.02}
+    >>> two = pooled_frame([pd.DataFrame([row]), pd.DataFrame([{**row, "step_s": 0.02}])])
+    >>> int(two.loc[0, "rounds"]), round(float(two.loc[0, "step_s_low"]), 6)
+    (2, 0.02)
+    """
+    import pandas as pd
+
+    pooled: list[dict[str, Any]] = []
+    every = pd.concat(frames, ignore_index=True)
+    for _, rows in every.groupby("point", sort=False):
+        done = rows[rows["status"] == "done"]
+        [first] = _records((done if len(done) else rows).head(1))
+        pooled.append({**first, "rounds": len(done), **_speeds(done), **_acceptance(done)})
+    return pd.DataFrame(pooled, columns=[*every.columns, "rounds", *(c for c in _columns() if c not in every.columns)])
+
+
+def rounds_text(found: Rounds) -> str:
+    """For people: a line a point, then what the speed model makes of it."""
+    head = ["point", "rounds", "accept rate [95%]", "length", "tok/s [95%, over rounds]", "a step, ms", "x baseline"]
+    lines = table([head, *(_line(row) for row in _records(found.frame))])
+    counts = [f"round {n}: {one.counts}" for n, one in enumerate(found.sweeps, 1)]
+    return "\n".join([*lines, "", *found.order.lines(), *counts, f"rows: {found.folder}/round-*/results.jsonl"])
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Geometric mean of positive values and Student's 95% interval on their logarithms; at least two values.
+
+    >>> [round(x, 3) for x in t_interval([10.0, 10.0, 10.0])]
+    [10.0, 10.0, 10.0]
+    """
+    logs = [math.log(value) for value in values]
+    mean = statistics.fmean(logs)
+    half = T975[min(len(logs) - 1, len(T975)) - 1] * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _columns() -> list[str]:
+    return [f"{name}{end}" for name in SPEEDS for end in ("", "_low", "_high")]
+
+
+def _speeds(done: pd.DataFrame) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for name in SPEEDS:
+        values = [float(value) for value in done.get(name, ()) if value is not None and value == value]
+        mean, low, high = t_interval(values) if len(values) > 1 else (values[0] if values else None, None, None)
+        found |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+    return found
+
+
+def _acceptance(done: pd.DataFrame) -> dict[str, Any]:
+    told = [list(h) for h in done["histogram"] if isinstance(h, list | tuple)]
+    if len(told) < 2 or all(histogram == told[0] for histogram in told):
+        return {}
+    counts = [sum(column) for column in zip(*told, strict=True)]
+    steps = sum(counts)
+    survival = [sum(counts[k:]) / steps for k in range(1, len(counts))]
+    spans = list(zip(*done["survival_ci95"], strict=True))
+    return {
+        "histogram": counts,
+        "verify_steps": steps,
+        "survival": survival,
+        "survival_ci95": [(min(low for low, _ in span), max(high for _, high in span)) for span in spans],
+        "accept_length": 1 + sum(survival),
+        "accept_rate": sum(survival) / len(survival),
+        "low": done["low"].min(),
+        "high": done["high"].max(),
+    }
+
+
+def _line(row: Mapping[str, Any]) -> list[str]:
+    def shown(name: str, digits: int, factor: float = 1.0) -> str:
+        value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+        if value is None or value != value:
+            return "-"
+        span = "" if low is None or low != low else f" [{low * factor:.{digits}f}, {high * factor:.{digits}f}]"
+        return f"{value * factor:.{digits}f}{span}"
+
+    rate, length = row.get("accept_rate"), row.get("accept_length")
+    told = rate is not None and rate == rate
+    return [
+        row["point"],
+        str(row["rounds"]),
+        f"{rate:.3f} [{row['low']:.3f}, {row['high']:.3f}]" if told else "-",
+        f"{length:.2f}" if told else "-",
+        shown("tokens_per_s", 1),
+        shown("step_s", 1, 1000.0),
+        shown("speed_ratio", 2),
+    ]

@@ -1,0 +1,101 @@
+"""The commands of a report run elsewhere: every word is what it was, once the places are set."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.ledger import Ledger, open_ledger
+from helpers.ledger.recipe import FOLDER, recipe
+from helpers.ledger.results import Summary
+from helpers.paths import ROOT
+
+#: Prints the words that a command would get, one a line, and an empty line after it.
+ECHO = """workbook() { printf '%s\\n' "$@" ''; }\n"""
+
+
+class Seen:
+    """A result with a command, as the readers of results give it."""
+
+    def __init__(self, command: str, source: str = "diagnosis", **more: Any) -> None:
+        self.summary = Summary(source, command, "seen", command=command, **more)
+
+    def __evidence__(self) -> Summary:
+        return self.summary
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    root = tmp_path / "my $HOME `ls`"
+    monkeypatch.setenv(FOLDER, str(root))
+    return open_ledger("case")
+
+
+def typed(lines: list[str], cwd: Path, **places: str) -> list[list[str]]:
+    """The commands' words as a shell reads the recipe, with the places set as a colleague would."""
+    script = ["set -eu", ECHO]
+    for line in lines:
+        name = line.removeprefix("export ").partition("=")[0]
+        script.append(f"export {name}={shlex.quote(places[name])}" if name in places else line)
+    done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=cwd, capture_output=True, text=True, check=True)
+    return [block.split("\n") for block in done.stdout.strip("\n").split("\n\n")]
+
+
+def test_every_word_is_what_it_was_once_the_folder_is_set(ledger: Ledger, tmp_path: Path) -> None:
+    capture, dump = ledger.folder / "captures" / 'a "b" $c', tmp_path / "the dump"
+    command = ["workbook", "diagnose", "--served", str(capture), "--train", str(dump), "--draft", "DRAFT"]
+    ledger.evidence(Seen(shlex.join(command)))
+    ledger.evidence(Seen("workbook facts lab", "facts"))
+    lines = recipe(ledger)
+    body = [line for line in lines if line.startswith("workbook")]
+    assert not [line for line in body if str(tmp_path) in line], "places stand above the commands, once"
+    elsewhere = tmp_path / "elsewhere"
+    said = typed(lines, tmp_path, WORKBOOK_INVESTIGATIONS=str(elsewhere), DRAFT="a draft")
+    there = str(elsewhere / "case" / "captures" / 'a "b" $c')
+    assert said[:2] == [["facts", "lab"], ["diagnose", "--served", there, "--train", str(dump), "--draft", "a draft"]]
+
+
+def test_what_is_not_known_is_to_be_set_and_says_so(ledger: Ledger) -> None:
+    ledger.evidence(Seen("workbook replay --draft DRAFT --capture CAPTURE", "replay"))
+    lines = recipe(ledger)
+    assert [line for line in lines if line.startswith("DRAFT=")] == [
+        "DRAFT=...  # not recorded, set it: the drafter's folder on this machine"
+    ]
+    assert 'workbook replay --draft "$DRAFT" --capture "$CAPTURE"' in lines
+
+
+def test_two_dumps_are_two_variables_and_paths_of_the_checkout_are_relative(ledger: Ledger, tmp_path: Path) -> None:
+    for dump in (ROOT / "data/lab/dump", tmp_path / "other"):
+        ledger.evidence(Seen(f"workbook diagnose --served CAPTURE --train {shlex.quote(str(dump))}"))
+    ledger.evidence(Seen("workbook diagnose --served CAPTURE --train DUMP"), title="again")
+    lines = recipe(ledger)
+    assert "DUMP=data/lab/dump  # the training dump" in lines
+    assert f"DUMP_2={tmp_path / 'other'}  # the training dump" in lines
+    assert sum("diagnose" in line for line in lines) == 2, "the same command is there once"
+
+
+def test_lines_that_were_read_with_a_patch_in_are_read_so_again(ledger: Ledger) -> None:
+    for patches in ((), ("capture-embedding@0123",)):
+        seen = Seen("workbook grep lab 'embed\\|taps' a.py", "source", patches=patches)
+        ledger.evidence(seen, title=f"lines {len(patches)}")
+    ledger.evidence(Seen("workbook serve lab miswired", "run", patches=("capture-embedding",)), title="a run")
+    said = [line.partition("  #")[0] for line in recipe(ledger)]
+    at = said.index('workbook patch "$BOX" apply capture-embedding')
+    grep = """workbook grep "$BOX" 'embed\\|taps' a.py"""
+    assert said[at - 1 : at + 3] == [grep, said[at], grep, 'workbook patch "$BOX" revert capture-embedding']
+    assert not [line for line in said if "serve" in line], "what comes later starts the servers that it needs"
+
+
+def test_a_capture_is_served_captured_and_stopped(ledger: Ledger) -> None:
+    line = "workbook serve BOX a && workbook capture BOX a --replay DUMP --out again/x && workbook stop BOX a"
+    ledger.evidence(Seen(line, "capture"), places={"BOX": "ann@gpu", "DUMP": ROOT / "data/lab/dump"})
+    said = [line for line in recipe(ledger) if '"$BOX"' in line]
+    assert said == [
+        'workbook serve "$BOX" a',
+        'workbook capture "$BOX" a --replay "$DUMP" --out again/x',
+        'workbook stop "$BOX" a',
+    ]
