@@ -186,9 +186,9 @@ def test_a_start_and_a_revert_at_once_never_both_happen(
         for number in range(6):
             applied = patches.apply(box, NAME, **how)
             planned = entries(box, root)
-            begun = pool.submit(start, f"race{number}", LOADS, applied, journal=planned)
-            time.sleep(0.02 * number)
             taken = pool.submit(patches.revert, other, NAME, **how)
+            time.sleep(0.1 * number)  # a revert looks at much before it writes: either may come first
+            begun = pool.submit(start, f"race{number}", LOADS, applied, journal=planned)
             errors = {getattr(work.exception(), "code", None) for work in (begun, taken)}
             if taken.exception() is None:
                 assert errors == {None, "WB-SERVE-SOURCE-CHANGED"}
