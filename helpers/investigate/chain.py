@@ -121,7 +121,8 @@ def investigate(
     else:
         ledger.note("The fix was not replayed: the drafter's and the target's folders were not given.", about="limit")
     ledger.note(story.cause(diagnosis.to_json()), about="conclusion")
-    ledger.note("Acceptance under load was not measured here: see workbook bench.", about="limit")
+    bench = f"workbook bench BOX {profile.name} --pairs 1 --prompts FILE"
+    ledger.note(f"Acceptance under load was not measured here; `{bench}` does that.", about="limit")
     told = tuple(_summary(ledger))
     return Investigation(ledger, diagnosis, folder, ledger.report(homes=(box.home,)), server.id, found is None, told)
 
