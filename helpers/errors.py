@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from helpers.words import visible
+from helpers.screen import visible
 
 
 class WorkbookError(Exception):

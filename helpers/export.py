@@ -21,7 +21,7 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.ledger.redaction import redact, redact_tree
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 #: Where a panel's display keeps the figures of its static twin: a list of plotly figures as JSON.
 FIGURES_MIME = "application/vnd.workbook.figures+json"

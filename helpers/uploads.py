@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import RemoteFailed
 from helpers.paths import REMOTE
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box

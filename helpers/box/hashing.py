@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from helpers.box.execution import Execution
 from helpers.box.transient import Transient
 from helpers.errors import RemoteFailed, WorkbookError
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box

@@ -12,7 +12,7 @@ import paramiko
 
 from helpers.box import sftp
 from helpers.errors import RemoteFailed
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box

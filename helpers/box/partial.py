@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from helpers.box.meter import human
 from helpers.errors import UsageError
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 SCHEMA = "workbook.part/1"
 _WORTH_KEEPING = 1 << 20

@@ -16,7 +16,7 @@ from helpers.box.reading import read_from
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
 from helpers.errors import RemoteFailed, UsageError, WorkbookError, WrongResult
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box

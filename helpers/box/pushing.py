@@ -21,7 +21,7 @@ from helpers.box.meter import Meter, human
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient, lost
 from helpers.errors import RemoteFailed
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box

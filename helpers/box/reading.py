@@ -12,7 +12,7 @@ from helpers.box.execution import Execution, is_lost
 from helpers.box.pipelining import read_pipelined
 from helpers.box.transient import lost
 from helpers.errors import RemoteFailed
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 if TYPE_CHECKING:
     from helpers.box.box import Box

@@ -14,7 +14,7 @@ import paramiko
 
 from helpers.errors import UsageError
 from helpers.owner import user_name
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 _LINE = re.compile(r"(?i)^\s*(include|host|match)(?:\s+|\s*=\s*)(.+?)\s*$")
 _MAX_DEPTH = 16  # OpenSSH's own bound on nested includes

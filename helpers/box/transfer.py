@@ -19,7 +19,7 @@ from helpers.box.partial import check_space
 from helpers.box.pulling import Pulled, changed, pull_file
 from helpers.box.pushing import plan_push, push_file
 from helpers.errors import RemoteFailed, UsageError
-from helpers.words import as_typed, visible
+from helpers.screen import as_typed, visible
 
 if TYPE_CHECKING:
     from helpers.box.box import Box

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from helpers.errors import BoxUnreachable
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 
 class Transient(BoxUnreachable):

@@ -13,7 +13,7 @@ from helpers.box import Transfer, connect
 from helpers.box.meter import human
 from helpers.box.result import printable
 from helpers.commands.output import AsJson, emit
-from helpers.words import visible
+from helpers.screen import visible
 
 BoxName = Annotated[str, typer.Argument(metavar="BOX", help="lab, user@host[:port], or an alias of ~/.ssh/config.")]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from helpers.errors import WorkbookError
-from helpers.words import visible
+from helpers.screen import visible
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; messages go to stderr.")]
 

@@ -31,7 +31,7 @@ from helpers.ledger.state import State
 from helpers.ledger.view import View
 from helpers.ledger.writing import FILE
 from helpers.paths import investigations_dir
-from helpers.words import visible
+from helpers.screen import visible
 
 
 def open_ledger(name: str, *, title: str | None = None) -> Ledger:

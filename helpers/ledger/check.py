@@ -15,7 +15,7 @@ from helpers.ledger.files import look
 from helpers.ledger.records import ENTRY, Evidence
 from helpers.ledger.refusals import missing
 from helpers.ledger.writing import FILE
-from helpers.words import as_typed
+from helpers.screen import as_typed
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from helpers.errors import RemoteFailed, WorkbookError
+from helpers.screen import as_typed
 from helpers.serving.remote import refusal
 from helpers.uploads import call
-from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box

@@ -16,6 +16,7 @@ import httpx
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
 from helpers.progress import progress as show_progress
+from helpers.screen import as_typed
 from helpers.serving.arming import armed, discard
 from helpers.serving.asking import Prompt, ask_all, get
 from helpers.serving.model import check_tokens, model_facts
@@ -23,7 +24,6 @@ from helpers.serving.preflight.arguments import settings_of
 from helpers.serving.profile_file import PROFILE_FILE, save_profiles
 from helpers.serving.registry import get_run
 from helpers.uploads import upload
-from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box

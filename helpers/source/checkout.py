@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from helpers.errors import RemoteFailed
+from helpers.screen import as_typed
 from helpers.worded import Worded
-from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box

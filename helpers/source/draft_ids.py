@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.box.result import printable
 from helpers.errors import RemoteFailed, UsageError
+from helpers.screen import as_typed
 from helpers.source.journal import application
 from helpers.source.patch_report import PatchReport
 from helpers.source.patch_state import Patch, sha256
 from helpers.source.patch_view import View, entry_of, replace, text_of
 from helpers.uploads import call
-from helpers.words import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from helpers.errors import UsageError
 from helpers.nearest import did_you_mean
 from helpers.paths import REMOTE
+from helpers.screen import as_typed
 from helpers.source.unified import FilePatch, Placement, parse_patch, place
-from helpers.words import as_typed
 
 State = Literal["clean", "applied", "conflict", "ambiguous", "drifted"]
 PATCHES = REMOTE / "patches"

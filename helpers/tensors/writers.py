@@ -19,8 +19,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from helpers.errors import UsageError
+from helpers.screen import as_typed
 from helpers.tensors.dumps import Dump, Sample
-from helpers.words import as_typed
 
 GROUP = 2000  # SpecForge's samples a folder
 

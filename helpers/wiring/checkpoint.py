@@ -13,8 +13,8 @@ from safetensors import safe_open
 from torch import Tensor
 
 from helpers.errors import UsageError
+from helpers.screen import as_typed
 from helpers.tensors.header import Entry, read_header
-from helpers.words import as_typed
 
 EMBEDDING = ("embed_tokens.weight", "tok_embeddings.weight", "wte.weight")
 NORM = ("model.norm.weight", "norm.weight", "ln_f.weight")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from helpers.errors import UsageError
+from helpers.screen import as_typed
 from helpers.tensors.header import Entry, read_header
-from helpers.words import as_typed
 
 
 def fc_width(draft: Path) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from helpers.errors import UsageError
 from helpers.nearest import did_you_mean
+from helpers.screen import as_typed
 from helpers.tensors.dumps import (
     captures,
     eagle,
@@ -21,7 +22,6 @@ from helpers.tensors.dumps import (
 )
 from helpers.tensors.dumps.loading import load_tensors
 from helpers.tensors.dumps.sample import Dump, Sample, States, sample_of
-from helpers.words import as_typed
 
 
 class DictFormat(Protocol):

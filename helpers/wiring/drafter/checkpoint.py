@@ -11,11 +11,11 @@ from safetensors import safe_open
 from torch import Tensor
 
 from helpers.errors import UsageError
+from helpers.screen import as_typed
 from helpers.tensors.header import Entry, read_header
 from helpers.wiring.drafter.config import DrafterConfig, read_config
 from helpers.wiring.drafter.model import Drafter, LayerWeights
 from helpers.wiring.drafter.target import Target
-from helpers.words import as_typed
 
 # SpecForge and SGLang call the layer midlayer, speculators layers.0; three slot norms have old names of their own.
 RENAMED = (

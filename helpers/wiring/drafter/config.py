@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.screen import as_typed
 from helpers.wiring.drafter.rope import KINDS, Rope
-from helpers.words import as_typed
 
 
 @dataclass(frozen=True)

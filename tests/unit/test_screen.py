@@ -16,8 +16,8 @@ from helpers.cli import main
 from helpers.commands.output import emit
 from helpers.errors import UsageError
 from helpers.ledger import open_ledger
+from helpers.screen import as_typed, visible
 from helpers.serving import get_profile
-from helpers.words import as_typed, visible
 
 HOSTILE = ["a b", "it's", 'q"q', "$(id)", "`id`", "-rf", "a\nb", "a\x1b[31m", "ü—名", ";id", "*", "~", "", "a\\b'\n"]
 
