@@ -1,7 +1,7 @@
 """The recipe of the lab's target and drafter, from text that comes with Python to a pair that SGLang serves.
 
-``python -m remote.lab.recipe --seed 1 --out FOLDER`` is its only door (`make lab-train`). It is an offline tool beside the
-lab: nothing imports it, and it needs torch, transformers, tokenizers and safetensors, all pinned in the locks.
+``python -m remote.lab.recipe --seed 1 --out FOLDER`` is its only door (`make lab-train`). It is an offline tool beside
+the lab: nothing imports it, and it needs torch, transformers, tokenizers and safetensors, all pinned in the locks.
 
 The stages, each a module that can be read by itself, and each resumed where it was killed (`state`):
 

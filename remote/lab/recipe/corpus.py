@@ -1,6 +1,6 @@
 """The text: Python's own standard library, as it lies beside the interpreter (PSF licence).
 
-Left out: tests and code tables (thousands of lines of one form), what the build wrote about this machine, other people's
+Left out: tests and code tables (thousands of lines of one form), what the build wrote about this machine, others'
 packages, near-duplicates. Long tables inside of files are cut to their first lines: a model that has seen too many of
 them can think of nothing but the next row. The split is by file, and by name, so that it is the same everywhere.
 """
@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LICENCE = "Python Software Foundation License 2.0"
-SKIPPED_FOLDERS = {"site-packages", "dist-packages", "test", "tests", "idle_test", "encodings", "__pycache__", "pydoc_data"}
+SKIPPED_FOLDERS = {
+    "site-packages",
+    "dist-packages",
+    "test",
+    "tests",
+    "idle_test",
+    "encodings",
+    "__pycache__",
+    "pydoc_data",
+}
 # Written by the build: compilers, flags and folders of the machine.
 OF_THE_MACHINE = re.compile(r"^(_sysconfigdata|_sysconfig_vars|config-)")
 SMALLEST = 400  # bytes; shorter files are mere re-exports
@@ -55,7 +64,7 @@ class Corpus:
 
 
 def library_files(root: Path | None = None) -> Iterator[SourceFile]:
-    """The library's files that are wanted, by name; a file that is not UTF-8 is passed over."""
+    """The files of a folder (the standard library's) that are wanted, by name; one that is not UTF-8 is passed over."""
     root = root or Path(sysconfig.get_paths()["stdlib"])
     for path in sorted(root.rglob("*.py"), key=lambda p: p.relative_to(root).as_posix()):
         below = path.relative_to(root)
@@ -107,6 +116,4 @@ def read_corpus(files: Iterable[SourceFile] | None = None) -> Corpus:
             continue
         seen |= own
         kept.append(file)
-    return Corpus(
-        tuple(f for f in kept if not f.held_out), tuple(f for f in kept if f.held_out), duplicates
-    )
+    return Corpus(tuple(f for f in kept if not f.held_out), tuple(f for f in kept if f.held_out), duplicates)

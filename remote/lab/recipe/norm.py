@@ -28,5 +28,5 @@ class _Unit(torch.autograd.Function):
 
 def unit(x: Tensor, eps: float, dtype: torch.dtype | None = None) -> Tensor:
     """Each row of x over its root mean square, in `dtype` (that of x by default); the division is in float32."""
-    out: Tensor = _Unit.apply(x, eps, dtype or x.dtype)
+    out: Tensor = _Unit.apply(x, eps, dtype or x.dtype)  # type: ignore[no-untyped-call]
     return out

@@ -100,4 +100,5 @@ def orthogonal(x: Tensor) -> Tensor:
     for _ in range(ROUNDS):
         product = y @ y.mT
         y = a * y + (b * product + c * product @ product) @ y
-    return (y.mT if flip else y).to(x.dtype)
+    out: Tensor = (y.mT if flip else y).to(x.dtype)
+    return out

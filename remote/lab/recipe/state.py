@@ -1,4 +1,4 @@
-"""What outlives a kill: checkpoints that are whole or not there, and a journal of losses that never runs ahead of them."""
+"""What outlives a kill: checkpoints that are whole or not there, and losses that never run ahead of them."""
 
 from __future__ import annotations
 

@@ -18,12 +18,19 @@ from remote.lab.recipe.norm import unit
 from remote.lab.recipe.rope import turn, yarn_table
 
 
+def blank(*size: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(*size))
+
+
 class Cache:
     """Keys and values of each layer, [B, heads, positions, D], filled up to `length`."""
 
     def __init__(self, shape: TargetShape, batch: int, positions: int, work: torch.dtype) -> None:
-        make = lambda width: torch.zeros(batch, shape.heads, positions, width, dtype=work)  # noqa: E731
-        self.layers = [(make(shape.nope + shape.rope), make(shape.value)) for _ in range(shape.layers)]
+        widths = (shape.nope + shape.rope, shape.value)
+        self.layers = [
+            tuple(torch.zeros(batch, shape.heads, positions, width, dtype=work) for width in widths)
+            for _ in range(shape.layers)
+        ]
         self.length = 0
 
 
@@ -33,26 +40,25 @@ class Layer(nn.Module):
     def __init__(self, shape: TargetShape, dense: bool) -> None:
         super().__init__()
         s = self.shape = shape
-        weight = lambda *size: nn.Parameter(torch.empty(*size))  # noqa: E731
-        self.input_norm, self.post_norm = weight(s.hidden), weight(s.hidden)
-        self.q_norm, self.kv_norm = weight(s.q_rank), weight(s.kv_rank)
-        self.q_a, self.kv_a = weight(s.q_rank, s.hidden), weight(s.kv_rank + s.rope, s.hidden)
-        self.q_b = weight(s.heads * (s.nope + s.rope), s.q_rank)
-        self.kv_b = weight(s.heads * (s.nope + s.value), s.kv_rank)
-        self.o = weight(s.hidden, s.heads * s.value)
+        self.input_norm, self.post_norm = blank(s.hidden), blank(s.hidden)
+        self.q_norm, self.kv_norm = blank(s.q_rank), blank(s.kv_rank)
+        self.q_a, self.kv_a = blank(s.q_rank, s.hidden), blank(s.kv_rank + s.rope, s.hidden)
+        self.q_b = blank(s.heads * (s.nope + s.rope), s.q_rank)
+        self.kv_b = blank(s.heads * (s.nope + s.value), s.kv_rank)
+        self.o = blank(s.hidden, s.heads * s.value)
         count, inner = (1, s.dense) if dense else (s.experts + 1, s.expert)
-        self.gate, self.up = weight(count, inner, s.hidden), weight(count, inner, s.hidden)
-        self.down = weight(count, s.hidden, inner)
-        self.router = None if dense else weight(s.experts, s.hidden)
+        self.gate, self.up = blank(count, inner, s.hidden), blank(count, inner, s.hidden)
+        self.down = blank(count, s.hidden, inner)
+        self.router = None if dense else blank(s.experts, s.hidden)
         self.bias: Tensor | None
         self.register_buffer("bias", None if dense else torch.zeros(s.experts))
 
-    def attend(self, y: Tensor, cos: Tensor, sin: Tensor, kept: tuple[Tensor, Tensor] | None, past: int) -> Tensor:
+    def attend(self, y: Tensor, cos: Tensor, sin: Tensor, kept: tuple[Tensor, ...] | None, past: int) -> Tensor:
         """y [B, T, hidden] in the working dtype; keys and values go into `kept` from row `past` on."""
         s, work = self.shape, y.dtype
         size = (*y.shape[:2], s.heads)
         down = (torch.cat([self.q_a, self.kv_a])[s.latent_rows] * self.input_norm).to(work)
-        q_latent, kv_latent, key_rope = F.linear(y, down).split([s.q_rank, s.kv_rank, s.rope], dim=-1)
+        q_latent, kv_latent, key_rope = torch.split(F.linear(y, down), [s.q_rank, s.kv_rank, s.rope], dim=-1)
         q = F.linear(unit(q_latent, s.eps), (self.q_b[s.query_rows] * self.q_norm).to(work))
         q = q.view(*size, s.nope + s.rope)
         kv = F.linear(unit(kv_latent, s.eps), (self.kv_b * self.kv_norm).to(work)).view(*size, s.nope + s.value)
@@ -84,6 +90,7 @@ class Layer(nn.Module):
     def route(self, y: Tensor, loads: list[Tensor] | None) -> Tensor:
         """Weights of the routed experts and, last, of the shared one: [B, T, experts + 1] float32."""
         assert self.router is not None
+        assert self.bias is not None
         scores = torch.sigmoid(F.linear(y, (self.router * self.post_norm).to(y.dtype)).float())
         # The bias chooses and does not weigh. All groups are open, so that grouping changes nothing.
         best = (scores.detach() + self.bias).topk(self.shape.chosen, dim=-1).indices

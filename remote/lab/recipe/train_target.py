@@ -55,12 +55,12 @@ def held_loss(model: Target, held: Tensor, texts: int, length: int, work: torch.
     """Nats a token over so many held-out texts, spread evenly."""
     stride = max(1, (len(held) - length - 1) // texts)
     chosen = torch.stack([held[i * stride : i * stride + length + 1] for i in range(texts)])
-    return sum(float(loss_of(model, part, work)) * len(part) for part in chosen.split(8)) / texts
+    return sum(float(loss_of(model, part, work)) * len(part) for part in torch.split(chosen, 8)) / texts
 
 
 def optimiser(model: Target, share: float = 1.0) -> Optimiser:
     """The target's; `share` scales every learning rate."""
-    named = {name: p for name, p in model.named_parameters()}
+    named = dict(model.named_parameters())
     short = {name: name.rsplit(".", 1)[-1] for name in named}
     tables = [named[n] for n in named if short[n] in ("embedding", "head")]
     matrices = [named[n] for n in named if short[n] in MATRICES]
