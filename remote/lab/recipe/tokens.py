@@ -51,7 +51,7 @@ def prepare(corpus: Corpus, vocab: int, out: Path) -> Tokens:
     """Tokenizer (``tokenizer/``), ids (``tokens.safetensors``) and names of files (``files.json``) in `out`."""
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer([file.text for file in corpus.train], vocab)
-    PreTrainedTokenizerFast(
+    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, bos_token=SPECIAL[0], eos_token=SPECIAL[1], pad_token=SPECIAL[2]
     ).save_pretrained(out / "tokenizer")
     sides: dict[str, Tensor] = {}
