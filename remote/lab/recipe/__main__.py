@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--text", type=Path, help="folder of Python files to learn from (default: the standard library)"
     )
     args = parser.parse_args(argv)
-    warnings.filterwarnings("ignore", category=UserWarning)
+
     torch.set_num_threads(1)  # parts of a batch run beside each other (parallel.py)
     args.out.mkdir(parents=True, exist_ok=True)
     try:
