@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from remote.lab.recipe.parallel import PARTS, beside
-from remote.lab.recipe.target import Cache, Target
+from remote.lab.recipe.target import Cache, Folded, Target
 
 AT_ONCE = 64  # texts that are continued together
 
@@ -28,11 +28,12 @@ def continue_texts(
         seed: of the sampling; each group of texts has a generator of its own, so that their order does not matter.
     """
     wanted = torch.zeros(len(prompts)) if temperatures is None else temperatures
+    folded = model.fold(work)
     jobs = list(enumerate(zip(torch.split(prompts, AT_ONCE), torch.split(wanted, AT_ONCE), strict=True)))
 
     def one(job: tuple[int, tuple[Tensor, Tensor]]) -> Tensor:
         number, (texts, heat) = job
-        return _continue(model, texts, new, heat, torch.Generator().manual_seed(seed * 100_003 + number), work)
+        return _continue(model, folded, texts, new, heat, torch.Generator().manual_seed(seed * 100_003 + number), work)
 
     done: list[Tensor] = []
     for at in range(0, len(jobs), PARTS):
@@ -42,12 +43,18 @@ def continue_texts(
 
 @torch.no_grad()
 def _continue(
-    model: Target, texts: Tensor, new: int, heat: Tensor, generator: torch.Generator, work: torch.dtype
+    model: Target,
+    folded: list[Folded],
+    texts: Tensor,
+    new: int,
+    heat: Tensor,
+    generator: torch.Generator,
+    work: torch.dtype,
 ) -> Tensor:
     cache = Cache(model.shape, len(texts), texts.shape[1] + new, work)
     out, ids = [texts], texts
     for _ in range(new):
-        logits = model(ids, work=work, cache=cache, last=True)[:, -1].float()
+        logits = model(ids, work=work, cache=cache, last=True, folded=folded)[:, -1].float()
         ids = logits.argmax(dim=-1, keepdim=True)
         if bool((heat > 0).any()):
             drawn = torch.multinomial(torch.softmax(logits / heat.clamp(min=0.05)[:, None], -1), 1, generator=generator)

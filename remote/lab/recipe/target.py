@@ -9,6 +9,8 @@ faster by far). The residual stream stays float32. A norm's weight is multiplied
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -34,6 +36,21 @@ class Cache:
         self.length = 0
 
 
+class Folded(NamedTuple):
+    """A layer's weights with the norm before each product multiplied in, rows in the order that products give them.
+
+    ``down`` is q_a over kv_a; ``gate_up`` gates over ups, [2 * n * inner, hidden]; ``back`` [hidden, n * inner].
+    """
+
+    down: Tensor
+    q: Tensor
+    kv: Tensor
+    o: Tensor
+    gate_up: Tensor
+    router: Tensor | None
+    back: Tensor
+
+
 class Layer(nn.Module):
     """One decoder layer. Linear weights are [out, in]; experts [n, out, in], the shared one last."""
 
@@ -53,15 +70,31 @@ class Layer(nn.Module):
         self.bias: Tensor | None
         self.register_buffer("bias", None if dense else torch.zeros(s.experts))
 
-    def attend(self, y: Tensor, cos: Tensor, sin: Tensor, kept: tuple[Tensor, ...] | None, past: int) -> Tensor:
+    def fold(self, work: torch.dtype) -> Folded:
+        """The weights as products take them, in the working dtype."""
+        s = self.shape
+        count, inner, hidden = self.gate.shape
+        router = None if self.router is None else (self.router * self.post_norm).to(work)
+        return Folded(
+            down=(torch.cat([self.q_a, self.kv_a])[s.latent_rows] * self.input_norm).to(work),
+            q=(self.q_b[s.query_rows] * self.q_norm).to(work),
+            kv=(self.kv_b * self.kv_norm).to(work),
+            o=self.o.to(work),
+            gate_up=(torch.cat([self.gate, self.up]) * self.post_norm).to(work).view(-1, hidden),
+            router=router,
+            back=self.down.to(work).transpose(0, 1).reshape(hidden, count * inner),
+        )
+
+    def attend(
+        self, y: Tensor, w: Folded, cos: Tensor, sin: Tensor, kept: tuple[Tensor, ...] | None, past: int
+    ) -> Tensor:
         """y [B, T, hidden] in the working dtype; keys and values go into `kept` from row `past` on."""
         s, work = self.shape, y.dtype
         size = (*y.shape[:2], s.heads)
-        down = (torch.cat([self.q_a, self.kv_a])[s.latent_rows] * self.input_norm).to(work)
-        q_latent, kv_latent, key_rope = torch.split(F.linear(y, down), [s.q_rank, s.kv_rank, s.rope], dim=-1)
-        q = F.linear(unit(q_latent, s.eps), (self.q_b[s.query_rows] * self.q_norm).to(work))
+        q_latent, kv_latent, key_rope = torch.split(F.linear(y, w.down), [s.q_rank, s.kv_rank, s.rope], dim=-1)
+        q = F.linear(unit(q_latent, s.eps), w.q)
         q = q.view(*size, s.nope + s.rope)
-        kv = F.linear(unit(kv_latent, s.eps), (self.kv_b * self.kv_norm).to(work)).view(*size, s.nope + s.value)
+        kv = F.linear(unit(kv_latent, s.eps), w.kv).view(*size, s.nope + s.value)
         key_rope = turn(key_rope.unsqueeze(2), cos, sin).expand(*size, s.rope)
         q = torch.cat([q[..., : s.nope], turn(q[..., s.nope :], cos, sin)], dim=-1) * s.softmax_scale
         k = torch.cat([kv[..., : s.nope], key_rope], dim=-1).transpose(1, 2)
@@ -75,23 +108,21 @@ class Layer(nn.Module):
         if y.shape[1] > 1:
             scores = scores + torch.full(scores.shape[-2:], float("-inf"), dtype=work).triu(1)
         out = torch.softmax(scores, dim=-1) @ v
-        return F.linear(out.transpose(1, 2).flatten(2), self.o.to(work))
+        return F.linear(out.transpose(1, 2).flatten(2), w.o)
 
-    def mix(self, y: Tensor, loads: list[Tensor] | None = None) -> Tensor:
+    def mix(self, y: Tensor, w: Folded, loads: list[Tensor] | None = None) -> Tensor:
         """The dense layer or the experts, of the normed stream [B, T, hidden] in the working dtype."""
-        count, inner, hidden = self.gate.shape
-        weights = (torch.cat([self.gate, self.up]) * self.post_norm).to(y.dtype)
-        gate, up = F.linear(y, weights.view(-1, hidden)).chunk(2, dim=-1)
+        gate, up = F.linear(y, w.gate_up).chunk(2, dim=-1)
         h = F.silu(gate) * up
-        if self.router is not None:
-            h = (h.view(*h.shape[:-1], count, inner) * self.route(y, loads).to(y.dtype).unsqueeze(-1)).flatten(-2)
-        return F.linear(h, self.down.to(y.dtype).transpose(0, 1).reshape(hidden, count * inner))
+        if w.router is not None:
+            experts = self.route(y, w.router, loads).to(y.dtype)
+            h = (h.view(*h.shape[:-1], experts.shape[-1], -1) * experts.unsqueeze(-1)).flatten(-2)
+        return F.linear(h, w.back)
 
-    def route(self, y: Tensor, loads: list[Tensor] | None) -> Tensor:
+    def route(self, y: Tensor, router: Tensor, loads: list[Tensor] | None) -> Tensor:
         """Weights of the routed experts and, last, of the shared one: [B, T, experts + 1] float32."""
-        assert self.router is not None
         assert self.bias is not None
-        scores = torch.sigmoid(F.linear(y, (self.router * self.post_norm).to(y.dtype)).float())
+        scores = torch.sigmoid(F.linear(y, router).float())
         # The bias chooses and does not weigh. All groups are open, so that grouping changes nothing.
         best = (scores.detach() + self.bias).topk(self.shape.chosen, dim=-1).indices
         chosen = torch.zeros_like(scores).scatter_(-1, best, 1.0)
@@ -119,6 +150,10 @@ class Target(nn.Module):
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
+    def fold(self, work: torch.dtype) -> list[Folded]:
+        """The weights of all layers as products take them."""
+        return [layer.fold(work) for layer in self.layers if isinstance(layer, Layer)]
+
     def forward(
         self,
         ids: Tensor,
@@ -128,6 +163,7 @@ class Target(nn.Module):
         boundaries: list[Tensor] | None = None,
         loads: list[Tensor] | None = None,
         last: bool = False,
+        folded: list[Folded] | None = None,
     ) -> Tensor:
         """Logits [B, T, vocab] of ids [B, T] int64, in `work`.
 
@@ -136,6 +172,7 @@ class Target(nn.Module):
             boundaries: gets the stream before each layer and after the last one, layers + 1 times [B, T, hidden].
             loads: gets how often each routed expert was chosen, [experts] of each layer that has them.
             last: logits of the last position alone, [B, 1, vocab].
+            folded: what `fold` gave for `work`, where many passes share it.
         """
         past = 0 if cache is None else cache.length
         assert not past or ids.shape[1] == 1
@@ -146,8 +183,9 @@ class Target(nn.Module):
             if boundaries is not None:
                 boundaries.append(x)
             kept = None if cache is None else cache.layers[number]
-            x = x + layer.attend(unit(x, self.shape.eps, work), self.cos[rows], self.sin[rows], kept, past)
-            x = x + layer.mix(unit(x, self.shape.eps, work), loads)
+            w = layer.fold(work) if folded is None else folded[number]
+            x = x + layer.attend(unit(x, self.shape.eps, work), w, self.cos[rows], self.sin[rows], kept, past)
+            x = x + layer.mix(unit(x, self.shape.eps, work), w, loads)
         if boundaries is not None:
             boundaries.append(x)
         if cache is not None:
