@@ -30,13 +30,13 @@ class Budget:
     report: int
     length: int = 192
     prompt: int = 96
-    new: int = 128
+    new: int = 64
     shown: int = 32
 
 
 BUDGETS = {
     # About half an hour on two idle cores.
-    "full": Budget(1200, 21, 3, 128, 12, 1280, 500, 16, 50, 25),
+    "full": Budget(1200, 21, 3, 128, 12, 1536, 400, 16, 50, 25),
     # Some seconds: what the tests train.
     "tiny": Budget(6, 4, 1, 8, 2, 16, 4, 4, 2, 2, length=64, prompt=32, new=16, shown=4),
 }
