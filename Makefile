@@ -2,6 +2,7 @@
 #   make demo        the whole story on the lab: a miswired drafter, the cause, the fix (about 8 minutes when set up)
 #   make test        fast tiers and the lab tiers (under 25 minutes)   make test-full   the long runs alone (under 45)
 #   make lab         the lab up, JupyterLab on the notebooks           make lint        ruff, mypy, stripped notebooks
+#   make lab-train   the lab's pair trained anew (SEED, OUT)           make lab-check   PAIR served on the lab, right and wrong
 #   make bench       speed, as ratios against named peers              make setup       .venv with pinned versions; TORCH=cuda asks for CUDA
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -12,7 +13,7 @@ export PYTHONUNBUFFERED = 1
 HAS := $(shell sed -n 's/^torch=//p' $(STAMP) 2>/dev/null)
 KIND := $(or $(TORCH),$(HAS),cpu)
 
-.PHONY: setup demo test test-full lab picture bench lint check-python
+.PHONY: setup demo test test-full lab lab-train lab-check picture bench lint check-python
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -45,6 +46,18 @@ lab: $(STAMP)
 # The README's picture, of a demo that was run here (make demo); it needs Chromium.
 picture: $(STAMP)
 	$(BIN)/python tools/picture.py
+
+# About half an hour on two idle cores; killed, the same words go on. BUDGET=tiny shows all stages in a minute.
+SEED ?= 1
+BUDGET ?= full
+OUT ?= .lab-train/$(BUDGET)-$(SEED)
+PAIR ?= data/lab
+lab-train: $(STAMP)
+	$(BIN)/python -m remote.lab.recipe --seed $(SEED) --budget $(BUDGET) --out $(OUT)
+	$(BIN)/python -m helpers.lab_dumps $(OUT)
+
+lab-check: $(STAMP)
+	$(BIN)/python -m helpers.lab_check $(PAIR)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -86,7 +86,8 @@ def diagnose(
 ) -> int:
     """Says what the drafter was trained on, what it is fed, how the two differ, and which ids mend it.
 
-    With --draft and --target also whether fc wants its blocks in the order that they are fed.
+    With --draft also which of the two sides is as the drafter's config asks; with --draft and --target also whether fc
+    wants its blocks in the order that they are fed.
     """
     from helpers.progress import progress
     from helpers.tensors.capture import read_capture
@@ -234,6 +235,8 @@ def describe(diagnosis: Diagnosis) -> str:
         found.append(f"slot {slot.slot}: {', '.join(sides)}")
     found += ["", *(f"{f.severity:<7} {f.code}: {f.summary}" for f in diagnosis.findings)]
     found += [f"open    {one.code}: {one.why}" for one in diagnosis.undecided]
+    if diagnosis.draft_config is not None:
+        found += ["", f"config: {diagnosis.draft_config.note}"]
     if diagnosis.fix is not None:
         found += ["", f"fix: {diagnosis.fix.note}"]
         found += [f"arguments: {' '.join(diagnosis.fix.launch)}"] if diagnosis.fix.launch else []

@@ -15,7 +15,7 @@ from helpers.wiring.boundaries import Rule
 from helpers.wiring.channels import with_channels
 from helpers.wiring.comparison import Match, SlotComparison
 from helpers.wiring.drafts import fc_width
-from helpers.wiring.explaining import Reading
+from helpers.wiring.explaining import Label, Reading
 from helpers.wiring.fc_order import fc_order, look_at_order
 from helpers.wiring.fc_order import undecided as undecided_order
 from helpers.wiring.features import FEW, align_features, check_width, compare_aligned, look_at_the_rest
@@ -31,6 +31,7 @@ from helpers.wiring.findings import (
 from helpers.wiring.fixing import Fix, name_fix
 from helpers.wiring.missing import rows_missing
 from helpers.wiring.ranks import RankView, compare_ranks, rank_findings, with_true_taps
+from helpers.wiring.sides import DraftConfig, both_ways, hold_against_config
 from helpers.wiring.slots import read_slots, slot_findings
 
 SCHEMA = "workbook.diagnosis/1"
@@ -70,6 +71,7 @@ class Diagnosis(BaseModel):
     convention: str | None = None
     ranks: RankView
     undecided: list[Undecided] = Field(default_factory=list)
+    draft_config: DraftConfig | None = None
 
     @property
     def exit_code(self) -> int:
@@ -100,7 +102,7 @@ def diagnose(
         capture: of a server; a feed is needed to say what is fed, a ladder to name boundaries.
         dump: of the drafter's training.
         convention: how the captured engine reads ids; without it no ids are named.
-        draft: the drafter's folder; its fc tells how many slots it takes.
+        draft: the drafter's folder; its fc tells how many slots it takes, its config which side is as it asks.
         target: the target's folder; its embedding is boundary 0 where the capture lacks it. With ``draft``, the order
             that fc wants its blocks in is judged.
         run_graphs: whether the run in question uses CUDA graphs; None takes what the capture says of its profile.
@@ -153,17 +155,27 @@ def diagnose(
         findings = [finding for finding in findings if finding.code != "features-match"]
     matches = any(finding.code == "features-match" for finding in findings)
     labels = ([one.label for one in readings[0]], [one.label for one in readings[1]]) if readings else None
+    config = held_against(capture, draft, labels, convention)
     return Diagnosis(
         verdict="mismatch" if wrong else "match" if matches else "inconclusive",
         findings=findings,
         slots=describe_slots(compared, *readings) if compared and readings else [],
         aligned_tokens=compared.tokens if compared else 0,
         captured_with=capture.info.launch,
-        fix=name_fix(capture, findings, labels, convention, flags),
+        fix=both_ways(name_fix(capture, findings, labels, convention, flags), config),
         convention=convention.name if convention else None,
         ranks=ranks,
         undecided=undecided,
+        draft_config=config,
     )
+
+
+def held_against(
+    capture: Capture, draft: Path | None, labels: tuple[list[Label], list[Label]] | None, convention: Rule | None
+) -> DraftConfig | None:
+    """Both sides against the drafter's config; None without a drafter."""
+    layers = capture.info.model.num_layers
+    return None if draft is None else hold_against_config(draft, labels, convention, layers)
 
 
 def order_findings(

@@ -50,6 +50,10 @@ class Target:
     def head(self) -> Float[Tensor, "V H"]:
         return self._head
 
+    def norm(self) -> Float[Tensor, " H"]:
+        """The weight of the final norm."""
+        return self._read("norm")
+
     def final_norm(self, x: Float[Tensor, "*T H"]) -> Float[Tensor, "*T H"]:
         """Boundary n after the final norm, in float32."""
         wide, weight = x.float(), self._read("norm").float()
