@@ -132,7 +132,8 @@ def test_the_command_is_shown_and_nothing_is_started(box: Box) -> None:
 def test_bad_input_is_one_clear_error_and_nothing_is_started(box: Box, tmp_path: Path) -> None:
     before = len(find_runs(box))
     status, error = refused("serve", "lab", "rihgt")
-    assert (status, error["code"], error["next"]) == (2, "WB-PROFILE-UNKNOWN", "did you mean 'right'?")
+    assert (status, error["code"]) == (2, "WB-PROFILE-UNKNOWN")
+    assert error["next"].startswith("did you mean 'right'?")
     file = profile_file(tmp_path, "x", 'model = "~/models/nowhere"')
     status, error = refused("serve", "lab", "x", "--profiles", file)
     assert (status, error["code"]) == (4, "WB-SERVE-NO-MODEL")
