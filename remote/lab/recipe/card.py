@@ -36,7 +36,8 @@ Target: {target_steps:,} steps of {target_batch} texts of {length} tokens ({seen
 {epochs:.1f} epochs), products in bf16 over float32 weights, Muon and AdamW; then {unloop_rounds} x
 {unloop_steps} steps against loops (unlikelihood of tokens that go on with a repetition). Drafter:
 {drafter_steps:,} steps of {drafter_batch} texts, over three draft steps; mirror: {mirror_steps:,} steps.
-Losses of every stage: `losses.jsonl`. torch {torch}, transformers {transformers}, tokenizers {tokenizers}, {processor} on {machine}.
+Losses of every stage: `losses.jsonl`. torch {torch}, transformers {transformers}, tokenizers {tokenizers},
+{processor} on {machine}.
 
 ## Measured on held-out files
 Target, as served (rounded weights, float32): **{held_loss:.3f} nats a token** (n = {held_loss_tokens:,}
