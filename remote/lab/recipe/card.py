@@ -28,15 +28,16 @@ then `make lab-check`.
 {source} ({licence}): {train_files} files to train on, {held_files} held out by name,
 {duplicates} left out as near-duplicates, tests, code tables and files about the building machine left out, long
 tables cut short. {train_tokens:,} and {held_tokens:,} tokens. sha256 of names and texts: `{digest}`. Drafters
-learned from {samples:,} texts of {prompt} tokens of the corpus that the target itself continued by {new} (half
-of them greedily, half at temperature 0.8).
+learned from {samples:,} texts of {prompt} tokens of the corpus that the target itself continued by {new} (three
+in four greedily, the others at temperature 0.8).
 
 ## Training
 Target: {target_steps:,} steps of {target_batch} texts of {length} tokens ({seen:.1f} million tokens,
 {epochs:.1f} epochs), products in bf16 over float32 weights, Muon and AdamW; then {unloop_rounds} x
-{unloop_steps} steps against loops (unlikelihood of tokens that go on with a repetition). Drafters:
-{drafter_steps:,} steps of {drafter_batch} texts each, over three draft steps. Losses of every stage:
-`losses.jsonl`. torch {torch}, transformers {transformers}, tokenizers {tokenizers}, {processor} on {machine}.
+{unloop_steps} steps against loops (unlikelihood of tokens that go on with a repetition). Drafter:
+{drafter_steps:,} steps of {drafter_batch} texts, over three draft steps; mirror: {mirror_steps:,} steps.
+Losses of every stage: `losses.jsonl`. torch {torch}, transformers {transformers}, tokenizers {tokenizers},
+{processor} on {machine}.
 
 ## Measured on held-out files
 Target, as served (rounded weights, float32): **{held_loss:.3f} nats a token** (n = {held_loss_tokens:,}

@@ -63,7 +63,16 @@ def run(out: Path, seed: int, size: str, journal: Journal, text: Path | None = N
     }
     for name, boundaries in TRAINED_ON.items():
         model, per_text = train_drafter(
-            target, samples, chosen, boundaries, budget, seed, out / "state" / f"{name}.pt", journal, name
+            target,
+            samples,
+            chosen,
+            boundaries,
+            budget,
+            seed,
+            out / "state" / f"{name}.pt",
+            journal,
+            name,
+            budget.drafter_steps if name == "drafter" else budget.mirror_steps,
         )
         folder = out / "drafter" if name == "drafter" else out / "mirror" / "drafter"
         folder.parent.mkdir(parents=True, exist_ok=True)

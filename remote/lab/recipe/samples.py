@@ -18,7 +18,7 @@ from remote.lab.recipe.parallel import PARTS, beside
 from remote.lab.recipe.target import Target
 from remote.lab.recipe.tokens import Tokens
 
-HEAT = 0.8  # of every second group of texts; the others are greedy, as the lab is asked
+HEAT = 0.8  # of every fourth group of texts; the others are greedy, as the lab is asked
 GROUP = 64
 TEXTS_OF_MEASURES = 128  # held-out texts
 
@@ -52,7 +52,7 @@ def make_samples(model: Target, tokens: Tokens, budget: Budget, seed: int, out: 
     """The texts, generated once and kept in `out`."""
     if not out.exists():
         prompts = pieces(tokens.train, budget.samples, budget.prompt, seed + 17)
-        heats = torch.where(torch.arange(len(prompts)) // GROUP % 2 == 0, 0.0, HEAT)
+        heats = torch.where(torch.arange(len(prompts)) // GROUP % 4 != 3, 0.0, HEAT)
         train = continue_texts(model, prompts, budget.new, temperatures=heats, seed=seed)
         count = max(budget.shown, min(TEXTS_OF_MEASURES, budget.samples))
         held = continue_texts(model, held_prompts(tokens, count, budget.prompt), budget.new)

@@ -67,6 +67,7 @@ def train_drafter(
     state: Path,
     journal: Journal,
     stage: str,
+    steps: int,
 ) -> tuple[Drafter, Tensor]:
     """A drafter that is fed these boundaries, and its `agreement` on held-out texts; goes on from `state`."""
     shape = DrafterShape(vocab=target.shape.vocab, hidden=target.shape.hidden, draft_vocab=len(chosen))
@@ -81,10 +82,10 @@ def train_drafter(
         first = int(kept["step"])
     journal.resume(stage, first)
     held_taps, _ = taps_and_logits(target, samples.held, boundaries, chosen)
-    if first < budget.drafter_steps:
+    if first < steps:
         taps, logits = taps_and_logits(target, samples.train, boundaries, chosen)
     a_pass = max(1, len(samples.train) // budget.drafter_batch)
-    for step in range(first, budget.drafter_steps):
+    for step in range(first, steps):
         epoch, at = divmod(step, a_pass)
         order = torch.randperm(len(samples.train), generator=torch.Generator().manual_seed(seed * 100_019 + epoch))
         rows = order[at * budget.drafter_batch : (at + 1) * budget.drafter_batch]
@@ -94,9 +95,9 @@ def train_drafter(
             return loss * (len(part) / whole), None
 
         loss, _ = gradients(list(named.values()), work, rows.tensor_split(PARTS))
-        moves.step(rate(step, budget.drafter_steps))
+        moves.step(rate(step, steps))
         done = step + 1
-        last = done == budget.drafter_steps
+        last = done == steps
         if done % budget.report == 0 or last:
             values = {"train": loss}
             if done % (4 * budget.report) == 0 or last:
@@ -104,7 +105,7 @@ def train_drafter(
                 survival = per_text.mean(dim=0).tolist()
                 values |= {f"S{k + 1}": s for k, s in enumerate(survival)}
                 values["held_rate"] = sum(survival) / STEPS
-            journal.add(stage, done, budget.drafter_steps, **values)
+            journal.add(stage, done, steps, **values)
         if done % budget.every == 0 or last:
             write_whole(state, {"model": model.state_dict(), "moves": moves.state(), "step": done})
     return model, agreement(model, samples.held, held_taps, target.embedding, chosen, budget.prompt)
