@@ -156,14 +156,30 @@ def on_box(served: str) -> tuple[str, str]:
 def inspect(
     path: Annotated[Path, typer.Argument(metavar="PATH")],
     format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="A dump or capture of the same texts to hold it against.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Says what a folder or file of tensors is: format, samples, tokens, slots, width, dtype, layer ids."""
+    """Says what a folder or file of tensors is: format, samples, tokens, slots, width, dtype, layer ids.
+
+    With --against: which slot of the other each slot is most like, and at which token, norms, what is broken. For a
+    dump that was converted or made again; causes are for workbook diagnose. Exit 1 where the slots do not stand in the
+    same places.
+    """
     from helpers.tensors.inspect import inspect as look
 
     result = look(path, format=format)
-    emit(result, as_json=as_json, text=lines(result))
-    return 0
+    if against is None:
+        emit(result, as_json=as_json, text=lines(result))
+        return 0
+    from helpers.tensors.against import hold_against
+    from helpers.tensors.dumps import read_dump
+
+    found = hold_against(read_dump(path, format=format), read_dump(against))
+    text = "\n".join([lines(result), "", f"against {against}", *found.lines()])
+    emit({**result, "against": {"path": str(against), **found.record()}}, as_json=as_json, text=text)
+    return 0 if found.in_place else 1
 
 
 def parse_boundaries(text: str) -> Boundaries:
