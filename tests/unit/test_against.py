@@ -46,7 +46,7 @@ def doubled(x: Tensor) -> Tensor:
     ("change", "places", "equal"),
     [
         (same, [(0, 0), (1, 0), (2, 0)], 1.0),
-        (exchanged, [(1, 0), (0, 0), (2, 0)], 1 / 3),
+        (exchanged, [(1, 0), (0, 0), (2, 0)], pytest.approx(1 / 3)),
         (one_on, [(0, -1), (1, -1), (2, -1)], pytest.approx(0.0, abs=0.1)),
         (doubled, [(0, 0), (1, 0), (2, 0)], 0.0),
     ],
