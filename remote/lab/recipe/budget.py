@@ -14,7 +14,8 @@ class Budget:
         unloop_rounds, unloop_texts, unloop_steps: rounds of training against loops, continuations that each round
             looks at, steps of each round.
         samples, prompt, new: texts that the target continues for the drafter, and tokens of each part.
-        drafter_steps, mirror_steps, drafter_batch: steps of each drafter, texts a step.
+        drafter_steps, finish_steps: steps of the drafter, and of a second fall of the rate from a third of it.
+        mirror_steps, drafter_batch: steps of the mirror, texts a step of both.
         every: steps between checkpoints. report: steps between lines of the journal. shown: held-out prompts.
     """
 
@@ -25,6 +26,7 @@ class Budget:
     unloop_steps: int
     samples: int
     drafter_steps: int
+    finish_steps: int
     mirror_steps: int
     drafter_batch: int
     every: int
@@ -37,7 +39,7 @@ class Budget:
 
 BUDGETS = {
     # About half an hour on two idle cores.
-    "full": Budget(1200, 21, 7, 128, 12, 3072, 2400, 600, 8, 50, 25),
+    "full": Budget(1200, 21, 7, 128, 12, 3072, 2400, 600, 600, 8, 50, 25),
     # Some seconds: what the tests train.
-    "tiny": Budget(6, 4, 1, 8, 2, 16, 4, 4, 4, 2, 2, length=64, prompt=32, new=16, shown=4),
+    "tiny": Budget(6, 4, 1, 8, 2, 16, 4, 2, 4, 4, 2, 2, length=64, prompt=32, new=16, shown=4),
 }

@@ -35,7 +35,7 @@ in four greedily, the others at temperature 0.8).
 Target: {target_steps:,} steps of {target_batch} texts of {length} tokens ({seen:.1f} million tokens,
 {epochs:.1f} epochs), products in bf16 over float32 weights, Muon and AdamW; then {unloop_rounds} x
 {unloop_steps} steps against loops (unlikelihood of tokens that go on with a repetition). Drafter:
-{drafter_steps:,} steps of {drafter_batch} texts, over three draft steps; mirror: {mirror_steps:,} steps.
+{drafter_steps:,} + {finish_steps:,} steps of {drafter_batch} texts, over three draft steps; mirror: {mirror_steps:,}.
 Losses of every stage: `losses.jsonl`. torch {torch}, transformers {transformers}, tokenizers {tokenizers},
 {processor} on {machine}.
 

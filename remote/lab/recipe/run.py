@@ -72,7 +72,7 @@ def run(out: Path, seed: int, size: str, journal: Journal, text: Path | None = N
             out / "state" / f"{name}.pt",
             journal,
             name,
-            budget.drafter_steps if name == "drafter" else budget.mirror_steps,
+            *((budget.drafter_steps, budget.finish_steps) if name == "drafter" else (budget.mirror_steps, 0)),
         )
         folder = out / "drafter" if name == "drafter" else out / "mirror" / "drafter"
         folder.parent.mkdir(parents=True, exist_ok=True)

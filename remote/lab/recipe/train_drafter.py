@@ -21,6 +21,7 @@ from remote.lab.recipe.target import Target
 MATRICES = ("fc", "q", "k", "v", "o", "gate", "up", "down")
 OTHER_RATE = 3e-3  # head and norms
 FADE = 0.8  # a later step counts so much of the one before
+FINISH = 1 / 3  # of the full rates, from which they fall once more
 SKIPPED = 8  # first rows: nothing came before them that a draft could follow from
 
 
@@ -68,8 +69,12 @@ def train_drafter(
     journal: Journal,
     stage: str,
     steps: int,
+    finish: int = 0,
 ) -> tuple[Drafter, Tensor]:
-    """A drafter that is fed these boundaries, and its `agreement` on held-out texts; goes on from `state`."""
+    """A drafter that is fed these boundaries, and its `agreement` on held-out texts; goes on from `state`.
+
+    After `steps` the rates fall a second time over `finish` steps, from a third of the full ones.
+    """
     shape = DrafterShape(vocab=target.shape.vocab, hidden=target.shape.hidden, draft_vocab=len(chosen))
     model = new_drafter(shape, torch.Generator().manual_seed(seed + 31))
     named = dict(model.named_parameters())
@@ -81,23 +86,24 @@ def train_drafter(
         moves.load(kept["moves"])
         first = int(kept["step"])
     journal.resume(stage, first)
+    whole = steps + finish
     held_taps, _ = taps_and_logits(target, samples.held, boundaries, chosen)
-    if first < steps:
+    if first < whole:
         taps, logits = taps_and_logits(target, samples.train, boundaries, chosen)
     a_pass = max(1, len(samples.train) // budget.drafter_batch)
-    for step in range(first, steps):
+    for step in range(first, whole):
         epoch, at = divmod(step, a_pass)
         order = torch.randperm(len(samples.train), generator=torch.Generator().manual_seed(seed * 100_019 + epoch))
         rows = order[at * budget.drafter_batch : (at + 1) * budget.drafter_batch]
 
-        def work(part: Tensor, whole: int = len(rows)) -> tuple[Tensor, None]:
+        def work(part: Tensor, count: int = len(rows)) -> tuple[Tensor, None]:
             loss = drafter_loss(model, samples.train[part], taps[part], logits[part], target.embedding)
-            return loss * (len(part) / whole), None
+            return loss * (len(part) / count), None
 
         loss, _ = gradients(list(named.values()), work, rows.tensor_split(PARTS))
-        moves.step(rate(step, steps))
+        moves.step(rate(step, steps) if step < steps else FINISH * (1 - (step - steps) / finish))
         done = step + 1
-        last = done == steps
+        last = done in (steps, whole)
         if done % budget.report == 0 or last:
             values = {"train": loss}
             if done % (4 * budget.report) == 0 or last:
@@ -105,7 +111,7 @@ def train_drafter(
                 survival = per_text.mean(dim=0).tolist()
                 values |= {f"S{k + 1}": s for k, s in enumerate(survival)}
                 values["held_rate"] = sum(survival) / STEPS
-            journal.add(stage, done, steps, **values)
+            journal.add(stage, done, whole, **values)
         if done % budget.every == 0 or last:
             write_whole(state, {"model": model.state_dict(), "moves": moves.state(), "step": done})
     return model, agreement(model, samples.held, held_taps, target.embedding, chosen, budget.prompt)
