@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from helpers.wiring.diagnosis import Diagnosis
     from helpers.wiring.replay import Replay
 
+#: What the texts of a capture are: a dump may be held out (the lab's is), and nothing in its files says which.
+TEXTS = "The texts are the dump's own: if the drafter was trained on them, both rates are flattered."
+REPLAYED = "A replay over captured texts, without a server: no served rate."
+
 
 def replay_fix(
     ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path, target: Path, *, progress: bool = True
@@ -59,8 +63,7 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
         bar.update("as trained")
         fixed = room.replay(drafter, lender, source, mended, steps=steps)
         gain = room.versus(drafter, lender, source, mended, source.served(), steps=steps)
-    flattered = "The texts are the training dump's own, on which the drafter was trained: that flatters both rates."
-    ledger.note(f"Of the replay of the fix: {flattered}", about="limit")
+    ledger.note(f"Of the replay of the fix: {TEXTS}", about="limit")
     low, high = gain.difference_ci95
     supports = True if low > 0 else False if high < 0 else None
     one = ledger.evidence(fixed, on=h, supports=supports, title="replay as trained", of=captured, places=places)
@@ -70,11 +73,12 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
         supports=supports,
         title=f"as trained (taps {said(fixed)}) against as served (taps {said(served)})",
         of=captured,
-        note=flattered,
+        note=f"{REPLAYED} {TEXTS}",
     )
     outcome = "confirmed" if low > 0 else "refuted" if high < 0 else "inconclusive"
     reason = (
-        f"As trained minus as served: {gain.difference:+.3f} [{low:+.3f}, {high:+.3f}] in accept rate, paired by text"
+        f"In a replay, as trained minus as served: {gain.difference:+.3f} [{low:+.3f}, {high:+.3f}] in accept rate, "
+        "paired by text"
     )
     ledger.verdict(h, outcome, because=[one, two], reason=reason)  # type: ignore[arg-type]
 

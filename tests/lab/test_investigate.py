@@ -48,7 +48,7 @@ def test_one_command_from_a_profile_to_the_cause(
         assert "with the taps 2, 5, 9" in both
         assert "with the taps 0, 2, 5" in both
         assert "paired over" in both
-        assert "on which the drafter was trained: that flatters both rates" in both
+        assert "if the drafter was trained on them, both rates are flattered" in both
     else:
         assert ended.value.code == 0
         assert [f["code"] for f in told["findings"]] == ["features-match"]
