@@ -16,10 +16,16 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The investigation, a 
 @app.command()
 def verify(name: Name, as_json: AsJson = False) -> int:
     """Reads every line and every file of evidence again; exit 1 naming the entry and the file that changed."""
+    from helpers.ledger import ledgers
     from helpers.ledger.book import folder_of
     from helpers.ledger.check import verify as check
+    from helpers.ledger.refusals import missing
+    from helpers.ledger.writing import FILE
 
-    found = check(folder_of(name))
+    folder = folder_of(name)
+    if not (folder / FILE).exists():
+        raise missing(name, ledgers())
+    found = check(folder)
     emit(found.to_json(), as_json=as_json, text=str(found))
     return 0 if found.good else 1
 

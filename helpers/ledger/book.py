@@ -35,7 +35,7 @@ from helpers.screen import visible
 
 
 def open_ledger(name: str, *, title: str | None = None) -> Ledger:
-    """The ledger of an investigation, started where there is none.
+    """The ledger of an investigation; where there is none, its first entry makes it.
 
     Args:
         name: of its folder under `helpers.paths.investigations_dir()`.

@@ -107,6 +107,8 @@ class Chain:
             UsageError: ``WB-LEDGER-WRITE``, and nothing of it was written.
         """
         with self.mutex:
+            if not self.path.exists() and not make([]):
+                return []  # asked before there is a file: what is refused, or says nothing, leaves none behind
             try:
                 self._create()
                 with self.path.open("r+b", buffering=0) as file:

@@ -11,6 +11,7 @@ from helpers.ledger.records import Amendment, AnyEntry, Evidence, Hypothesis, No
 from helpers.ledger.report import Section
 from helpers.ledger.results.tables import FIGURE, TABLE
 from helpers.ledger.showing import doubts
+from helpers.ledger.state import NOTHING
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -25,6 +26,8 @@ ROLES = ("Symptom", "Cause", "Effect of the fix")
 def summary(ledger: View) -> list[str]:
     """The answer first: the cause and how it is known, the fix, what it gave, what was ruled out."""
     state = ledger.state
+    if state.empty:
+        return [sentence(NOTHING[0].upper() + NOTHING[1:])]
     lines = [note.text for note in state.notes("conclusion")]
     told = bool(lines)  # a conclusion has the cause in full; the reason of a verdict would be the same again
     confirmed = _with(ledger, "confirmed")

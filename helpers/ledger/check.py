@@ -13,7 +13,7 @@ from helpers.errors import UsageError
 from helpers.ledger.chain import FIRST, Damage, decode
 from helpers.ledger.files import look
 from helpers.ledger.records import ENTRY, Evidence
-from helpers.ledger.refusals import missing
+from helpers.ledger.state import NOTHING
 from helpers.ledger.writing import FILE
 from helpers.screen import as_typed
 
@@ -65,7 +65,7 @@ class Check:
         }
 
     def __str__(self) -> str:
-        state = "good" if self.good else f"{len(self.problems)} problems"
+        state = (NOTHING if not self.entries else "good") if self.good else f"{len(self.problems)} problems"
         lines = [f"{self.name}: {state}; {self.entries} entries, {self.files} files, head {self.head[:16]}"]
         return "\n".join(
             [*lines, *(f"  {problem}" for problem in self.problems), *(f"  note: {n}" for n in self.notes)]
@@ -75,14 +75,16 @@ class Check:
 def verify(folder: Path) -> Check:
     """Read everything again. Nothing is written, and nothing is taken from memory.
 
+    A ledger that is not there has no entries; that is a problem only where a report was made of some.
+
     Raises:
-        UsageError: ``WB-LEDGER-MISSING``, ``WB-LEDGER-WRITE`` where the file cannot be read.
+        UsageError: ``WB-LEDGER-WRITE`` where the file cannot be read.
     """
     path = folder / FILE
     try:
         content = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise missing(folder.name, []) from None
+    except FileNotFoundError:
+        content = b""
     except OSError as error:
         raise UsageError(
             "WB-LEDGER-WRITE",

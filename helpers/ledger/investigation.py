@@ -40,7 +40,7 @@ def write_ledger_report(ledger: View, *, homes: tuple[str, ...] = (), hosts: tup
     told_when, again = sections[-4], sections[-3]
     data: dict[str, Any] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "title": state.title,
+        "title": ledger.title,
         "ledger": {"name": ledger.name, "entries": len(ledger.entries), "head": ledger.head},
         "summary": told,
         "hypotheses": [
@@ -56,7 +56,7 @@ def write_ledger_report(ledger: View, *, homes: tuple[str, ...] = (), hosts: tup
     }
     return write_report(
         ledger.folder,
-        title=state.title,
+        title=ledger.title,
         summary=told,
         sections=[section for section in sections if section.paragraphs or section.table or section.commands],
         data=data,

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from helpers.ledger.records import Evidence, Hypothesis, Verdict
+from helpers.ledger.state import NOTHING
 
 if TYPE_CHECKING:
     from helpers.ledger.view import View
@@ -18,6 +19,9 @@ _CELL = (
     "style='text-align:left;vertical-align:top;padding:.3em .7em;border-bottom:1px solid #ccc;"
     "overflow-wrap:anywhere;min-width:5em'"
 )
+
+HYPOTHESIS_COLUMNS = ("id", "claim", "prediction", "threshold", *SIGNS, "verdict", "because", "reason", "look again")
+EVIDENCE_COLUMNS = ("id", "on", "bearing", "title", "summary", "source", "run", "n", "files", "stale", "at")
 
 
 def hypothesis_rows(ledger: View) -> list[dict[str, Any]]:
@@ -75,7 +79,8 @@ def doubts(ledger: View, hypothesis: Hypothesis) -> list[str]:
 def ledger_text(ledger: View) -> str:
     """A ledger on a terminal."""
     state = ledger.state
-    lines = [f"{ledger.name}: {state.title} ({len(state.entries)} entries)"]
+    lines = [f"{ledger.name}: {ledger.title} ({len(state.entries)} entries)"]
+    lines += [f"   {NOTHING}"] if state.empty else []
     for h in state.hypotheses:
         verdict = state.verdict(h.id)
         lines += ["", f"{h.id} {state.standing(h.id).upper()}: {h.claim}"]
@@ -113,8 +118,9 @@ def ledger_html(ledger: View) -> str:
     empty = (
         "" if rows else "<p>No hypothesis yet: <code>ledger.hypothesis(claim, prediction=..., threshold=...)</code></p>"
     )
+    empty += f"<p>{escape(NOTHING)}</p>" if state.empty else ""
     return (
-        f"<div><b>{escape(state.title)}</b> <small>ledger <code>{escape(ledger.name)}</code>, "
+        f"<div><b>{escape(ledger.title)}</b> <small>ledger <code>{escape(ledger.name)}</code>, "
         f"{len(state.entries)} entries, head <code>{ledger.head[:12]}</code></small>{empty}"
         f"<table style='border-collapse:collapse'><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"

@@ -10,6 +10,10 @@ from helpers.ledger.records import Amendment, AnyEntry, Evidence, Hypothesis, No
 Standing = Literal["open", "confirmed", "refuted", "inconclusive"]
 
 
+#: What stands in the place of figures while there are none.
+NOTHING = "nothing is recorded yet: run the notebooks 10 to 60, or `workbook investigate`"
+
+
 @dataclass
 class State:
     """The fold of a ledger's entries, in their order; `add` the next one.
@@ -55,6 +59,11 @@ class State:
         told = [entry.text for entry in self.notes("title")]
         opened = [entry.title for entry in self.entries.values() if isinstance(entry, Opened)]
         return (told or opened or ["investigation"])[-1]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was suspected, seen or written down yet."""
+        return not any(entry.kind != "opened" for entry in self.entries.values())
 
     @property
     def hypotheses(self) -> list[Hypothesis]:

@@ -19,11 +19,6 @@ class View(Book):
     """The reading side of a ledger."""
 
     @property
-    def title(self) -> str:
-        """What the investigation asks."""
-        return self.state.title
-
-    @property
     def entries(self) -> list[AnyEntry]:
         """All lines."""
         return list(self.state.entries.values())
@@ -54,18 +49,18 @@ class View(Book):
         """A row a hypothesis: claim, prediction, threshold, evidence for and against, verdict."""
         import pandas as pd
 
-        from helpers.ledger.showing import hypothesis_rows
+        from helpers.ledger.showing import HYPOTHESIS_COLUMNS, hypothesis_rows
 
-        return pd.DataFrame(hypothesis_rows(self)).set_index("id") if self.hypotheses else pd.DataFrame()
+        return pd.DataFrame(hypothesis_rows(self), columns=list(HYPOTHESIS_COLUMNS)).set_index("id")
 
     def evidence_table(self, *, replaced: bool = False) -> pd.DataFrame:
         """A row a piece of evidence: what it bears on and how, title, summary, run, n, files, whether it is stale."""
         import pandas as pd
 
-        from helpers.ledger.showing import evidence_rows
+        from helpers.ledger.showing import EVIDENCE_COLUMNS, evidence_rows
 
         rows = evidence_rows(self, replaced=replaced)
-        return pd.DataFrame(rows).set_index("id") if rows else pd.DataFrame()
+        return pd.DataFrame(rows, columns=list(EVIDENCE_COLUMNS)).set_index("id")
 
     def report(self, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = ()) -> ReportPaths:
         """Writes report.html, report.json and report.md; see `helpers.ledger.investigation.write_ledger_report`."""

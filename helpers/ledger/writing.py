@@ -35,6 +35,7 @@ class Book:
         self.folder = folder
         self.name = folder.name
         self._chain = Chain(folder / FILE)
+        self._asked: str | None = None  # the title of a ledger that nothing was written to yet
         self._state, self._taken = State(), 0
 
     def batch(self) -> AbstractContextManager[None]:
@@ -65,20 +66,31 @@ class Book:
             raise refusals.unknown(wanted, self.name, [f"{h.id} ({h.key})" for h in state.hypotheses])
         return found
 
-    def _open(self, title: str | None) -> None:
-        def make(state: State) -> list[Data]:
-            if not state.entries:
-                import platform
+    @property
+    def title(self) -> str:
+        """What the investigation asks."""
+        state = self.state
+        return state.title if state.entries else self._asked or self.name
 
-                versions = {"workbook": __version__, "python": platform.python_version()}
-                data = {"schema": SCHEMA, "title": title or self.name, "versions": versions}
-                return [self._entry(state, "opened", "", data)]
+    def _open(self, title: str | None) -> None:
+        """Take up what is there. A ledger that is not there yet is made by its first entry, not by a look at it."""
+        self._asked = title
+
+        def make(state: State) -> list[Data]:
             if title is None or title == state.title:
                 return []
             said = {"about": "title", "text": title}
             return [self._entry(state, "note", f"title/{len(state.entries)}", said)]
 
-        self._append(make)
+        if self.state.entries:
+            self._append(make)
+
+    def _first(self) -> Data:
+        import platform
+
+        versions = {"workbook": __version__, "python": platform.python_version()}
+        data = {"schema": SCHEMA, "title": self._asked or self.name, "versions": versions}
+        return self._entry(State(), "opened", "", data)
 
     def _changes(self, state: State, known: Hypothesis, said: dict[str, str], reason: str) -> list[Data]:
         """The amendments that make a hypothesis say this; none where it does."""
@@ -132,7 +144,12 @@ class Book:
     def _append(self, make: Callable[[State], list[Data]]) -> None:
         def under_lock(entries: list[Data]) -> list[Data]:
             self._take(entries)
-            return make(self._state)
+            if entries:
+                return make(self._state)
+            state, first = State(), self._first()
+            state.add(ENTRY.validate_python(first))
+            added = make(state)
+            return [first, *added] if added else []
 
         self._chain.append(under_lock)
         self._take(self._chain.entries)

@@ -13,6 +13,7 @@ from helpers.box.result import CommandResult
 from helpers.errors import UsageError
 from helpers.ledger import Ledger, ledgers, open_ledger, read_ledger
 from helpers.ledger.check import verify
+from helpers.ledger.showing import EVIDENCE_COLUMNS, HYPOTHESIS_COLUMNS, evidence_rows, hypothesis_rows
 
 STATED = {"prediction": "a slot is another boundary", "threshold": "any slot finding"}
 
@@ -153,7 +154,38 @@ def test_what_cannot_be_evidence_is_refused(ledger: Ledger) -> None:
         ledger.evidence([])
     with pytest.raises(UsageError, match="WB-LEDGER-UNKNOWN"):
         ledger.evidence({"x": 1}, on="H9")
-    assert len(ledger.entries) == 1
+    assert ledger.entries == []
+
+
+def test_a_look_at_an_investigation_makes_none(ledger: Ledger) -> None:
+    """As the last notebook does, run first: nothing is written, and every table has its columns."""
+    assert list(ledger.table().reset_index()) == list(HYPOTHESIS_COLUMNS)
+    assert list(ledger.evidence_table().reset_index()) == list(EVIDENCE_COLUMNS)
+    assert ledger.title == "Why is the drafter accepted so rarely?"
+    for shown in (str(verify(ledger.folder)), repr(ledger), ledger._repr_html_()):
+        assert "nothing is recorded yet" in shown
+    with pytest.raises(UsageError, match="WB-LEDGER-PREDICTION"):
+        ledger.hypothesis("a claim")
+    assert (ledger.folder.exists(), ledgers()) == (False, [])
+    assert "Nothing is recorded yet" in json.loads(ledger.report().json.read_text())["summary"][0]
+    assert ledgers() == []
+
+
+def test_the_tables_have_the_columns_that_they_name(ledger: Ledger) -> None:
+    h = ledger.hypothesis("a", **STATED)
+    ledger.evidence({"x": 1}, on=h, title="x")
+    assert list(hypothesis_rows(ledger)[0]) == list(HYPOTHESIS_COLUMNS)
+    assert list(evidence_rows(ledger)[0]) == list(EVIDENCE_COLUMNS)
+    assert [entry.kind for entry in ledger.entries] == ["opened", "hypothesis", "evidence"]
+    assert open_ledger("case").title == "Why is the drafter accepted so rarely?"
+
+
+def test_a_ledger_that_is_gone_shows_against_its_report(ledger: Ledger) -> None:
+    ledger.note("a fact")
+    ledger.report()
+    (ledger.folder / "ledger.jsonl").unlink()
+    (problem,) = verify(ledger.folder).problems
+    assert "there are 0" in problem.what
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "-x"])
@@ -163,6 +195,7 @@ def test_a_name_is_a_folders(name: str) -> None:
 
 
 def test_a_ledger_that_is_not_there_is_named_with_those_that_are(ledger: Ledger) -> None:
+    ledger.note("begun")
     with pytest.raises(UsageError, match="WB-LEDGER-MISSING") as caught:
         read_ledger("other")
     assert caught.value.expected == "one of case"
