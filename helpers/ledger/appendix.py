@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from helpers.ledger.files import locate
 from helpers.ledger.recipe import recipe
 from helpers.ledger.report import Section
 from helpers.paths import ROOT
@@ -96,7 +97,7 @@ def files(ledger: View) -> Section:
 
 def place(ledger: View, path: str) -> str:
     """A file's path for readers elsewhere: one that climbs out of the folder tells how this machine is laid out."""
-    real = (ledger.folder / path).resolve()
+    real = locate(path, ledger.folder).resolve()
     if not path.startswith("../"):
         return path
     return f"checkout:{real.relative_to(ROOT).as_posix()}" if real.is_relative_to(ROOT) else str(real)

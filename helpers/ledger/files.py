@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from helpers.ledger.records import File
+from helpers.paths import DATA, ROOT
 
 EVIDENCE = "evidence"  # the folder of what the ledger itself keeps
 COARSE = 2.0  # seconds that a file system's clock may be behind
@@ -71,6 +72,22 @@ def describe(path: Path, folder: Path, sha256: str | None = None) -> File:
     return File(path=where, sha256=sha256 or sha256_of(path), bytes=path.stat().st_size)
 
 
+def locate(named: str, folder: Path) -> Path:
+    """Where a file of evidence lies: as seen from the folder, else in this checkout.
+
+    An investigation's folder may be copied to a colleague, and what its paths climb to (``../../lab/dump/data_0.pt``)
+    stays behind: the checkout has it, under the longest end of that path which is there.
+    """
+    direct = folder / named
+    if not named.startswith("../") or direct.exists():
+        return direct
+    ends = [Path(named.rpartition("../")[2])]
+    while len(ends[-1].parts) > 2:
+        ends.append(Path(*ends[-1].parts[1:]))
+    found = (root / end for end in ends for root in (DATA, ROOT) if (root / end).is_file())
+    return next(found, direct)
+
+
 def look(file: File, folder: Path, *, since: str | None = None) -> FileState:
     """Whether a file still holds what it held.
 
@@ -78,7 +95,9 @@ def look(file: File, folder: Path, *, since: str | None = None) -> FileState:
         since: ISO time of the entry; then a file of the same size that was written clearly before counts as the same
             unread. Without it every byte is read.
     """
-    path = folder / file.path
+    path = locate(file.path, folder)
+    if path != folder / file.path:
+        since = None  # found elsewhere: only its bytes can say that it is the same
     try:
         stat = path.stat()
         if stat.st_size != file.bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helpers.ledger.files import look
+from helpers.ledger.files import locate, look
 from helpers.ledger.records import AnyEntry, Evidence, File, Hypothesis, Verdict
 from helpers.ledger.writing import Book
 
@@ -43,7 +43,7 @@ class View(Book):
 
     def path(self, file: File) -> Path:
         """Where a file of evidence lies."""
-        return self.folder / file.path
+        return locate(file.path, self.folder)
 
     def table(self) -> pd.DataFrame:
         """A row a hypothesis: claim, prediction, threshold, evidence for and against, verdict."""

@@ -10,10 +10,12 @@ import pytest
 from plotly.offline import get_plotlyjs
 from stories import HOSTILE, SECRET, told_story
 
-from helpers.ledger import Ledger
+from helpers.ledger import Ledger, open_ledger
+from helpers.ledger.appendix import place
 from helpers.ledger.check import verify
+from helpers.ledger.files import look
 from helpers.ledger.report import _fits
-from helpers.paths import ROOT
+from helpers.paths import DATA, ROOT
 
 
 @pytest.fixture
@@ -94,6 +96,26 @@ def test_a_file_elsewhere_tells_nothing_of_this_machine(story: Ledger) -> None:
     assert "checkout:data/lab/MODEL_CARD.md" in paths.html.read_text()
     for path in (paths.html, paths.json, paths.markdown or Path()):
         assert str(ROOT).strip("/") not in path.read_text()
+
+
+@pytest.mark.parametrize("climb", ["../..", "../../../srv/ann/workbook/data"])
+def test_a_copied_investigation_finds_its_files_in_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, climb: str
+) -> None:
+    """As a colleague has it: the folder elsewhere, the files that its paths climb to in their own checkout."""
+    monkeypatch.setenv("WORKBOOK_INVESTIGATIONS", str(tmp_path))
+    ledger = open_ledger("copied")
+    card = DATA / "lab" / "MODEL_CARD.md"
+    e = ledger.evidence(card, title="a card")
+    (file,) = e.files
+    copied = file.model_copy(update={"path": f"{climb}/lab/MODEL_CARD.md"})
+    assert (look(copied, ledger.folder), look(copied, ledger.folder, since=e.at)) == ("same", "same")
+    assert ledger.path(copied) == card
+    assert place(ledger, copied.path) == "checkout:data/lab/MODEL_CARD.md"
+    other = copied.model_copy(update={"sha256": "0" * 64})
+    assert look(other, ledger.folder, since="2999-01-01T00:00:00+00:00") == "changed", "its bytes are read"
+    gone = copied.model_copy(update={"path": f"{climb}/lab/nothing.md"})
+    assert look(gone, ledger.folder) == "missing"
 
 
 def test_hostile_strings_are_text(story: Ledger) -> None:
