@@ -24,7 +24,7 @@ def verify(name: Name, as_json: AsJson = False) -> int:
 
     folder = folder_of(name)
     if not (folder / FILE).exists():
-        raise missing(name, ledgers())
+        raise missing(folder, ledgers())
     found = check(folder)
     emit(found.to_json(), as_json=as_json, text=str(found))
     return 0 if found.good else 1

@@ -58,7 +58,7 @@ def read_ledger(name: str) -> Ledger:
     """
     folder = folder_of(name)
     if not (folder / FILE).is_file():
-        raise refusals.missing(name, ledgers())
+        raise refusals.missing(folder, ledgers())
     ledger = Ledger(folder)
     ledger._chain.read()
     return ledger

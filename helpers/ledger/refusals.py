@@ -8,6 +8,7 @@ from pathlib import Path
 from helpers.errors import UsageError
 from helpers.ledger.records import Evidence, File, Hypothesis, Outcome
 from helpers.nearest import did_you_mean
+from helpers.screen import as_typed
 
 
 def bad_name(name: str) -> UsageError:
@@ -19,7 +20,17 @@ def bad_name(name: str) -> UsageError:
     )
 
 
-def missing(name: str, known: Sequence[str]) -> UsageError:
+def missing(folder: Path, known: Sequence[str]) -> UsageError:
+    """No ledger in a folder; one may have a report all the same, as that of notebook 00 has."""
+    name = folder.name
+    report = folder / "report.html"
+    if report.is_file():
+        return UsageError(
+            "WB-LEDGER-MISSING",
+            f"the investigation {name!r} keeps no ledger, as that of notebook 00 does not; it has a report",
+            expected="one of " + ", ".join(known) if known else "an investigation of the notebooks 10 to 90",
+            next=f"open its report, {as_typed(report)}; report.json beside it has the figures",
+        )
     return UsageError(
         "WB-LEDGER-MISSING",
         f"there is no ledger of an investigation {name!r}",

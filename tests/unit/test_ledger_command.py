@@ -18,6 +18,22 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return ended.value.code, capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [("ledger", "verify"), ("ledger", "show"), ("report",)])
+def test_an_investigation_without_a_ledger_names_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """As the demo of notebook 00 leaves it."""
+    monkeypatch.setenv("WORKBOOK_INVESTIGATIONS", str(tmp_path))
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "report.html").write_text("<html></html>")
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "demo", "--json"])
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (ended.value.code, error["code"]) == (2, "WB-LEDGER-MISSING")
+    assert "keeps no ledger" in error["message"]
+    assert str(tmp_path / "demo" / "report.html") in error["next"]
+
+
 def test_verify_show_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("WORKBOOK_INVESTIGATIONS", str(tmp_path))
     ledger = open_ledger("case")
