@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from helpers.figures.wiring import feature_norms, ladder, slot_matrix
 from helpers.ledger import story
 from helpers.ledger.glossary import glossary
 from helpers.ledger.report import ReportPaths, Section, write_report
+from helpers.revision import revision
 from helpers.wiring.tables import ladder_rows, norm_rows, slot_matrix_rows
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def write_demo_report(
         capture, compared, diagnosis: of the miswired server, with the training dump.
         off_by_one: diagnosis of the off-by-one server.
     """
+    made = datetime.now(UTC).isoformat(timespec="seconds")
     rows = list(results.values())
     found = diagnosis.to_json()
     off = off_by_one.to_json()
@@ -101,9 +104,12 @@ def write_demo_report(
         Section("Findings of the off-by-one server", [_verdict(off)], story.finding_rows(off)),
         Section("Limits", [*LIMITS, story.NOT_MEASURED]),
         Section("Commands to reproduce", ["In a checkout of the workbook:"], commands=["make demo"]),
+        Section("To check it again", [f"Made {made[:19].replace('T', ' ')} (UTC) with the workbook {revision()}."]),
         glossary(),
     ]
     data: dict[str, Any] = {
+        "made": made,
+        "workbook": revision(),
         "profiles": [row.model_dump(mode="json") for row in rows],
         "diagnosis": found,
         "diagnoses": {"off-by-one": off},

@@ -56,6 +56,9 @@ def limits(ledger: View) -> Section:
     ]
     if bare:
         text.append(f"How many observations stand behind {', '.join(bare)} is not stated.")
+    rates = [e for e in state.evidence() if e.source == "measurement"]
+    if rates and all(e.values.get("accept_rate") is not None for e in rates):
+        text.append("No speed without speculation is among the evidence: whether speculation pays is not shown by it.")
     for e in state.evidence():
         changed = ledger.stale(e, thorough=True)
         if changed:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from helpers.ledger.legends import legend
 from helpers.ledger.records import Amendment, AnyEntry, Evidence, Hypothesis, Note, Opened, Verdict
 from helpers.ledger.report import Section
 from helpers.ledger.results.tables import FIGURE, TABLE
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 COUNTED = ("measurement", "difference")
 SHOWN_ROWS = 30
+_FIGURES = re.compile(r"[-+]?\d+\.\d+")
 ROLES = ("Symptom", "Cause", "Effect of the fix")
 
 
@@ -31,13 +33,18 @@ def summary(ledger: View) -> list[str]:
     lines = [note.text for note in state.notes("conclusion")]
     told = bool(lines)  # a conclusion has the cause in full; the reason of a verdict would be the same again
     confirmed = _with(ledger, "confirmed")
+    rates = counted(ledger)
     for h, v in confirmed:
-        reason = "" if told and role(h) == "Cause" else f" {sentence(v.reason)}"
+        silent = told and role(h) == "Cause"
+        if not silent:
+            rates = [e for e in rates if e.id not in v.because or e.note or not says(v.reason, e.summary)]
+        again = silent or any(e.id in v.because and says(told_of(e), v.reason) for e in rates)
+        reason = "" if again else f" {capital(sentence(v.reason))}"
         lines.append(f"Confirmed, {h.id}: {sentence(h.claim)}{reason} Evidence: {', '.join(v.because)}.")
     if not any(role(h) == "Cause" for h, _ in confirmed):
         lines.append("No hypothesis about the cause is confirmed.")
     lines += [f"Fix: {sentence(text)}" for text in fixes(ledger)]
-    lines += [" ".join([f"{e.title}: {e.summary}{where(e)}", e.note]).strip() for e in counted(ledger)][:6]
+    lines += [capital(f"{e.title}: {e.summary}{where(e)} {capital(e.note)}".strip()) for e in rates[:6]]
     refuted = _with(ledger, "refuted")
     if refuted:
         lines.append("Ruled out: " + "; ".join(f"{h.claim} ({h.id}, {', '.join(v.because)})" for h, v in refuted) + ".")
@@ -51,7 +58,8 @@ def cause(ledger: View) -> Section:
     """Root cause, trigger and fix, each told apart."""
     text = []
     for h, v in sorted(_with(ledger, "confirmed"), key=lambda pair: ROLES.index(role(pair[0]))):
-        text.append(f"{role(h)}: {h.claim} ({h.id}; {v.id}, because of {', '.join(v.because)}).")
+        how = ", in a replay and not served" if replayed_only(ledger, v) else ""
+        text.append(f"{role(h)}{how}: {h.claim} ({h.id}; {v.id}, because of {', '.join(v.because)}).")
     if text:
         text.append("The reasons stand with the verdicts, in the table of hypotheses.")
     if not any(line.startswith("Cause") for line in text):
@@ -65,6 +73,12 @@ def role(h: Hypothesis) -> str:
     """What a hypothesis is about: keys ``symptom`` and ``symptom-*`` say what is seen, ``fix`` and ``fix-*`` what mends
     it, all others what causes it."""
     return {"symptom": "Symptom", "fix": "Effect of the fix"}.get(h.key.partition("-")[0], "Cause")
+
+
+def replayed_only(ledger: View, verdict: Verdict) -> bool:
+    """Whether all that a verdict rests on are replays of the drafter over captured texts: no server gave its rates."""
+    rests = [e for e in ledger.state.evidence(replaced=True) if e.id in verdict.because]
+    return all(e.source == "replay" or "replayed" in e.values for e in rests)
 
 
 def fixes(ledger: View) -> list[str]:
@@ -114,7 +128,7 @@ def evidence(ledger: View) -> Section:
             "id": e.id,
             "bears on": f"{e.bearing} {', '.join(e.on)}" if e.on else "-",
             "what": e.title,
-            "figures": " ".join([brief_hashes(e.summary), e.note]).strip(),
+            "figures": told_of(e),
             "from": origin(e),
         }
         for e in ledger.state.evidence()
@@ -127,6 +141,22 @@ def origin(e: Evidence) -> str:
     parts = [f"n = {e.n:,} {e.unit or ''}".strip() if e.n is not None else "", f"run {e.run}" if e.run else ""]
     parts.append(f"patches {', '.join(e.patches)}" if e.patches else "")
     return "; ".join(part for part in parts if part) or "-"
+
+
+def told_of(e: Evidence) -> str:
+    """What a piece of evidence says, and its note as a sentence of its own."""
+    summary = brief_hashes(e.summary)
+    return f"{sentence(summary)} {capital(e.note)}" if e.note else summary
+
+
+def says(text: str, other: str) -> bool:
+    """Whether one text has every figure of another, which has some: telling both would tell it twice.
+
+    >>> says("0.616 [0.510, 0.714], +36.8 points", "+36.8 points"), says("yes", "no")
+    (True, False)
+    """
+    figures = _FIGURES.findall(other)
+    return bool(figures) and set(figures) <= set(_FIGURES.findall(text))
 
 
 def brief_hashes(text: str) -> str:
@@ -152,7 +182,8 @@ def pictures(ledger: View) -> list[Section]:
         figure, table = _figure(ledger, e), _table(ledger, e)
         if figure is not None or table:
             bears = f"{e.id} {e.bearing} {', '.join(e.on)}." if e.on else f"{e.id}."
-            found.append(Section(e.title, [f"{bears} {caption(e)}", *([e.note] if e.note else [])], table, figure))
+            text = [legend(e.summary), f"{bears} {caption(e)}", e.note]
+            found.append(Section(capital(e.title), [line for line in text if line], table, figure))
     return found
 
 
@@ -185,6 +216,16 @@ def timeline(ledger: View) -> Section:
 def sentence(text: str) -> str:
     """With a full stop."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def capital(text: str) -> str:
+    """With a capital where it begins with a word; a name (of a file, an option) stays as it is.
+
+    >>> capital("accept rate of mended"), capital("embed_tokens is read"), capital("+36.8 points")
+    ('Accept rate of mended', 'embed_tokens is read', '+36.8 points')
+    """
+    word = text.split(" ", 1)[0].rstrip(",:;.")
+    return text[:1].upper() + text[1:] if word.isalpha() else text
 
 
 def where(e: Evidence) -> str:

@@ -21,6 +21,8 @@ WORDS = {
     "accept length": "1 + correct drafts / verify steps: tokens that a verify step brings",
     "[low, high]": "a 95% interval, by drawing requests again (bootstrap); a paired one compares request by request",
     "run, profile": "one start of a server; the named configuration that it was started with",
+    "zeros, right, embedding, earlier, later": "what one slot is given in a replay that asks what it costs: nothing; "
+    "the tap that training had; boundary 0; the boundary before the served one; the one after it",
     "replay": "the drafter run again over captured texts, without a server: what another wiring would have given",
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from helpers.ledger import appendix, chapters
 from helpers.ledger.glossary import glossary
 from helpers.ledger.report import ReportPaths, write_report
+from helpers.revision import revision
 
 if TYPE_CHECKING:
     from helpers.ledger.view import View
@@ -40,6 +41,7 @@ def write_ledger_report(ledger: View, *, homes: tuple[str, ...] = (), hosts: tup
     told_when, again = sections[-4], sections[-3]
     data: dict[str, Any] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "workbook": revision(),
         "title": ledger.title,
         "ledger": {"name": ledger.name, "entries": len(ledger.entries), "head": ledger.head},
         "summary": told,

@@ -43,7 +43,7 @@ def test_one_command_from_a_profile_to_the_cause(
         assert [f["code"] for f in told["findings"]] == ["slot-embedding", "slot-wrong", "slot-wrong"]
         assert told["fix"]["aux_layer_ids"] == [1, 4, 8]
         assert standing == {"ids": "confirmed", "fix": "confirmed", "fc-order": "inconclusive", **rest}
-        both = next(line for line in told["summary"] if line.startswith("as trained (taps 2, 5, 9) against as served"))
+        both = next(line for line in told["summary"] if line.startswith("As trained (taps 2, 5, 9) against as served"))
         assert both.count("verify steps)") == 2, "each rate with its n"
         assert "with the taps 2, 5, 9" in both
         assert "with the taps 0, 2, 5" in both

@@ -10,12 +10,15 @@ import pytest
 from plotly.offline import get_plotlyjs
 from stories import HOSTILE, SECRET, told_story
 
+from helpers.acceptance.measurement import PairedDifference
 from helpers.ledger import Ledger, open_ledger
 from helpers.ledger.appendix import place
 from helpers.ledger.check import verify
 from helpers.ledger.files import look
+from helpers.ledger.legends import legend
 from helpers.ledger.report import _fits
 from helpers.paths import DATA, ROOT
+from helpers.wiring.replay.result import Rated, Versus
 
 
 @pytest.fixture
@@ -71,6 +74,48 @@ def test_the_cause_is_told_once_in_prose_and_once_in_the_record(story: Ledger) -
     text = (story.report().markdown or Path()).read_text()
     assert text.count("slot 0 is fed boundary 0 and was trained on 2") == 1
     assert text.count("slot 0 is boundary 0, trained was 2") == 1
+
+
+def test_a_measured_difference_is_told_once_at_the_top(story: Ledger) -> None:
+    """A verdict that says all that its evidence does, and one that says less of it: each figure stands there once."""
+    pair = PairedDifference(first="mended", second="miswired", difference=0.368, ci95=(0.279, 0.464), requests=16)
+    h = story.hypothesis("acceptance comes back", key="fix", prediction="p", threshold="t")
+    story.evidence(pair, on=h, supports=True, title="mended against production")
+    story.verdict(h, "confirmed", reason=f"{pair}; greedy text equal: yes")
+    top = json.loads(story.report().json.read_text())["summary"]
+    (line,) = [line for line in top if "+36.8 points" in line]
+    assert f"comes back. A{str(pair)[1:]}; greedy text equal: yes. Evidence" in line
+
+    story.verdict(h, "confirmed", reason="+36.8 points")
+    top = json.loads(story.report().json.read_text())["summary"]
+    (line,) = [line for line in top if "+36.8 points" in line]
+    assert line.startswith("Mended against production: accept rate of mended")
+    limits = json.loads(story.report().json.read_text())["limits"]
+    assert not [text for text in limits if "without speculation" in text], "there is no rate of one server at all"
+
+
+def test_a_fix_that_was_only_replayed_says_so(story: Ledger) -> None:
+    served = Rated(taps=[0, 2, 5], accept_rate=0.3, ci95=(0.2, 0.4), verify_steps=237, accept_length=1.9)
+    gain = Versus(
+        **{**dict(served), "taps": [2, 5, 9]}, replayed=served, requests=12, difference=0.4, difference_ci95=(0.3, 0.5)
+    )
+    h = story.hypothesis("more drafts are accepted", key="fix", prediction="p", threshold="t")
+    e = story.evidence(gain, on=h, supports=True, title="as trained", note="the texts are the dump's own")
+    story.verdict(h, "confirmed", reason="higher")
+    text = (story.report().markdown or Path()).read_text()
+    assert "Effect of the fix, in a replay and not served: more drafts" in text
+    assert f"paired over 12 requests: +0.400 \\[+0.300, +0.500\\] ({e.id}, n = 12 requests). The texts are" in text
+    assert "\\[+0.300, +0.500\\]. The texts are the dump's own |" in text, "summary and note are two sentences"
+
+
+def test_every_figure_of_the_workbook_has_a_legend() -> None:
+    titles = [
+        title
+        for path in (ROOT / "helpers" / "figures").glob("*.py")
+        for title in re.findall(r'(?<!_)title=f?"([^"{]{8,})', path.read_text())
+    ]
+    assert len(titles) > 8
+    assert [title for title in titles if not legend(title)] == []
 
 
 def test_the_words_of_a_report_are_explained_in_it(story: Ledger) -> None:
