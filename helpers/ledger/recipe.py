@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.ledger.reasking import anew, renewed, with_ablation
 from helpers.paths import ROOT
 
 if TYPE_CHECKING:
@@ -43,15 +44,15 @@ _OPTIONS = {
 }
 _ON_A_BOX = {"run", "facts", "grep", "show", "patch", "preflight", "serve", "stop", "logs", "capture", "bench"}
 _ON_A_BOX |= {"counters", "pull", "push", "sweep", "investigate", "runs"}
+#: Kinds of evidence that are asked of a capture.
+ASKED = ("dump", "diagnosis", "replay", "search")
+ASKED_ANEW = "what the captured tensors say: from the new capture, so independent of what this report used"
 #: Headlines, each with the kinds of evidence below it, in an order in which the commands run.
 _GROUPS = (
     ("the box, and what its source says", ("facts", "source", "patch", "preflight", "rule")),
     ("acceptance: starts and stops every server itself", ("bench", "measurement", "difference", "sweep")),
     ("what the drafter is fed: a capture of its own beside the one that this report used", ("capture",)),
-    (
-        "what the captured tensors say: from the capture that this report used",
-        ("dump", "diagnosis", "replay", "search"),
-    ),
+    ("what the captured tensors say: from the capture that this report used", ASKED),
 )
 
 
@@ -87,6 +88,10 @@ class Places:
                 return f'"${label}"'
             number += 1
 
+    def boxes(self) -> list[str | None]:
+        """The boxes that the commands are for."""
+        return [value for label, value in self.values.items() if label.partition("_")[0] == "BOX"]
+
     def lines(self) -> list[str]:
         """What is to be set, a line each."""
         set_here = [
@@ -102,18 +107,28 @@ class Places:
 def recipe(ledger: View) -> list[str]:
     """All commands, ready to be pasted into a shell in the workbook's checkout, once the variables are set."""
     places = Places(ledger.folder)
-    kept = [e for e in ledger.state.evidence() if e.command and e.source != "run"]
+    everything = ledger.state.evidence()
+    kept = [e for e in (with_ablation(e, everything) for e in everything) if e.command and e.source != "run"]
     grouped = {kind for _, kinds in _GROUPS for kind in kinds}
     rest = tuple(dict.fromkeys(e.source for e in kept if e.source not in grouped))
     body: list[str] = []
+    new = anew(kept, ledger.folder)
     for head, kinds in (*_GROUPS, ("else", rest)):
-        blocks = dict.fromkeys(tuple(_lines(e, places)) for e in kept if e.source in kinds)
+        used = [e for e in kept if e.source in kinds]
+        again = [renewed(e, new) for e in used] if kinds == ASKED else []
+        blocks = dict.fromkeys(tuple(_lines(e, places)) for e in again if e is not None)
+        body += ["", f"# {ASKED_ANEW}", *(line for block in blocks for line in block)] if blocks else []
+        blocks = dict.fromkeys(tuple(_lines(e, places)) for e in used)
         body += ["", f"# {head}", *(line for block in blocks for line in block)] if blocks else []
+    bare = [f"{e.id} ({e.title})" for e in everything if e.source != "run" and not with_ablation(e, everything).command]
+    if bare:
+        body += ["", f"# no command of their own, seen in the notebooks or with what is above: {', '.join(bare)}"]
     name = shlex.quote(ledger.name)
     body += ["", "# the ledger itself, every line and every file; and this report", f"workbook ledger verify {name}"]
     body.append(f"workbook report {name}")
     start = 'export PATH="$PWD/.venv/bin:$PATH"  # in the checkout of the workbook'
-    return [start, *places.lines(), *body]
+    lab = ["", "# the lab; nothing happens where it is up", "workbook lab up"] if "lab" in places.boxes() else []
+    return [start, *places.lines(), *lab, *body]
 
 
 def _lines(e: Evidence, places: Places) -> list[str]:

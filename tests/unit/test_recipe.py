@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
 
 from helpers.ledger import Ledger, open_ledger
@@ -56,7 +57,11 @@ def test_every_word_is_what_it_was_once_the_folder_is_set(ledger: Ledger, tmp_pa
     elsewhere = tmp_path / "elsewhere"
     said = typed(lines, tmp_path, WORKBOOK_INVESTIGATIONS=str(elsewhere), DRAFT="a draft")
     there = str(elsewhere / "case" / "captures" / 'a "b" $c')
-    assert said[:2] == [["facts", "lab"], ["diagnose", "--served", there, "--train", str(dump), "--draft", "a draft"]]
+    assert said[:3] == [
+        ["lab", "up"],
+        ["facts", "lab"],
+        ["diagnose", "--served", there, "--train", str(dump), "--draft", "a draft"],
+    ]
 
 
 def test_what_is_not_known_is_to_be_set_and_says_so(ledger: Ledger) -> None:
@@ -99,3 +104,45 @@ def test_a_capture_is_served_captured_and_stopped(ledger: Ledger) -> None:
         'workbook capture "$BOX" a --replay "$DUMP" --out again/x',
         'workbook stop "$BOX" a',
     ]
+
+
+def test_the_new_capture_is_asked_as_the_old_one_was(ledger: Ledger) -> None:
+    """Else the recipe captures anew and then looks at the old tensors: no check that is independent of the report."""
+    old, new = ledger.folder / "captures" / "x", ledger.folder / "captures-again" / "x"
+    old.mkdir(parents=True)
+    (old / "capture.json").write_text("{}")
+    line = f"workbook capture BOX a --replay DUMP --out {shlex.quote(str(new))}"
+    files = ((old / "capture.json", None),)
+    ledger.evidence(Seen(line, "capture", files=files), places={"BOX": "lab"})
+    ledger.evidence(Seen(shlex.join(["workbook", "diagnose", "--served", str(old), "--train", "DUMP"])))
+    said = recipe(ledger)
+    asked = [line for line in said if line.startswith("workbook diagnose")]
+    assert asked == [
+        f'workbook diagnose --served "${FOLDER}/case/{where}/x" --train "$DUMP"'
+        for where in ("captures-again", "captures")
+    ]
+    places = [at for at, line in enumerate(said) if line.startswith(("workbook capture", "workbook diagnose"))]
+    assert places == sorted(places)
+    assert said.index(asked[0]) > next(at for at, line in enumerate(said) if "from the new capture" in line)
+
+
+@pytest.mark.parametrize("box", ["lab", "ann@gpu"])
+def test_the_lab_is_started_before_anything_is_asked_of_it(ledger: Ledger, box: str) -> None:
+    ledger.evidence(Seen(f"workbook facts {box}", "facts"))
+    typed_lines = [line for line in recipe(ledger) if line.startswith("workbook ")]
+    assert (typed_lines[0] == "workbook lab up") is (box == "lab")
+    assert ("workbook lab up" in typed_lines) is (box == "lab")
+
+
+def test_what_each_slot_costs_has_its_command_and_what_has_none_is_named(ledger: Ledger) -> None:
+    slots = [{"trained": {"boundary": b}} for b in (2, 5, 9)]
+    ledger.evidence(Seen("workbook diagnose --served C --train D", values={"slots": slots}))
+    line = "workbook replay --draft D --target T --capture C --taps 0,2,5 --new-tokens 48"
+    ledger.evidence(Seen(line, "replay", run="miswired-1"))
+    figure = go.Figure(layout={"title": {"text": "What each slot costs: one slot changed at a time"}})
+    ledger.evidence(figure, title="costs", run="miswired-1")
+    last = ledger.evidence({"equal": 8}, title="counters")
+    said = recipe(ledger)
+    assert [line.partition("--new-tokens ")[2] for line in said if "--ablate" in line] == ["48 --ablate --right 2,5,9"]
+    (bare,) = [line for line in said if "no command of their own" in line]
+    assert bare.endswith(f": {last.id} (counters)")

@@ -1,0 +1,50 @@
+"""Commands that a recipe adds: what was asked of a capture, asked of a new one, and a figure's by what it shows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from helpers.ledger.records import Evidence
+
+#: How the title of an ablation's figure begins (helpers/figures/wiring.py).
+ABLATION = "What each slot costs"
+
+
+def anew(evidence: Sequence[Evidence], folder: Path) -> dict[str, str]:
+    """Where a capture lies -> where its command puts a new one of the same."""
+    found = {}
+    for e in evidence:
+        words = shlex.split(e.command or "")
+        home = next((Path(f.path).parent for f in e.files if f.path.endswith("capture.json")), None)
+        if e.source == "capture" and home is not None and "--out" in words[:-1]:
+            found[str(folder / home)] = words[words.index("--out") + 1]
+    return found
+
+
+def renewed(e: Evidence, new: Mapping[str, str]) -> Evidence | None:
+    """The same question to the new capture; None where it was asked of none that is made again."""
+    words = shlex.split(e.command or "")
+    if not any(word in new for word in words):
+        return None
+    return e.model_copy(update={"command": shlex.join(new.get(word, word) for word in words)})
+
+
+def with_ablation(e: Evidence, evidence: Sequence[Evidence]) -> Evidence:
+    """The figure of what each slot costs, with the command that says the same: a replay of its run, with --ablate."""
+    if e.command or e.source != "figure" or not e.summary.startswith(ABLATION):
+        return e
+    replays = [one for one in evidence if one.source == "replay" and one.run == e.run and one.command]
+    if not replays:
+        return e
+    words = shlex.split(replays[0].command or "")
+    if "--taps" in words:
+        at = words.index("--taps")
+        words = words[:at] + words[at + 2 :]
+    slots = next((one.values.get("slots") or [] for one in reversed(evidence) if one.source == "diagnosis"), [])
+    right = [str(slot["trained"]["boundary"]) for slot in slots if slot["trained"]["boundary"] is not None]
+    held = ["--right", ",".join(right)] if slots and len(right) == len(slots) else []
+    return e.model_copy(update={"command": shlex.join([*words, "--ablate", *held]), "source": "replay"})
