@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import UsageError
-from helpers.ledger.redaction import redact, redact_tree
+from helpers.ledger.redacted_text import redact_markdown, redact_text
+from helpers.ledger.redaction import redact, tree
 from helpers.screen import as_typed
 
 #: Where a panel's display keeps the figures of its static twin: a list of plotly figures as JSON.
@@ -37,6 +38,15 @@ _LOADED = (
 )
 # What is left of nbconvert's own loading once its addresses are gone: MathJax and the drawing of Mermaid's diagrams.
 _FETCHING = re.compile(r"<script[^>]*\bsrc=[\"']{2}[^>]*>\s*</script>|<script type=\"module\">.*?</script>", re.S)
+_NOTEBOOK_LINK = re.compile(r"<a href=\"(?P<name>[\w.-]+)\.ipynb\"(?P<rest>[^>]*)>(?P<words>.*?)</a>", re.S)
+# nbconvert's page breaks printed text within words, and gives code of a Markdown output the font of prose.
+_STYLE = """<style>
+.jp-OutputArea pre, .jp-RenderedText pre { word-break: normal; overflow-wrap: anywhere; }
+pre, code, pre code { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+.jp-OutputArea .jp-RenderedMarkdown pre, .jp-OutputArea .jp-RenderedMarkdown pre * {
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+}
+</style>"""
 _SCRIPT = re.compile(r"<script\b[^>]*>.*?</script>", re.I | re.S)
 
 
@@ -61,6 +71,7 @@ def export_notebook(notebook: Path, out: Path | None = None, *, redacted: bool =
     """
     page, figures = as_html(_read(notebook), folder=notebook.parent, title=notebook.stem, redacted=redacted)
     out = notebook.with_suffix(".html") if out is None else out
+    page = relinked(page, out.parent)
     part = out.with_name(out.name + ".part")
     try:
         part.write_text(page, encoding="utf-8")
@@ -91,10 +102,20 @@ def as_html(notebook: Mapping[str, Any], *, folder: Path, title: str, redacted: 
         if name.endswith("_url"):
             setattr(exporter, name, "")
     page, _ = exporter.from_notebook_node(prepared, resources={"metadata": {"name": title, "path": str(folder)}})
-    page = _FETCHING.sub("", page)
+    page = _FETCHING.sub("", page).replace("</head>", f"{_STYLE}\n</head>", 1)
     if offline.figures:
         page = page.replace("</head>", f"<script>{get_plotlyjs()}</script>\n</head>", 1)
     return page, offline.figures
+
+
+def relinked(page: str, folder: Path) -> str:
+    """Links to other notebooks lead to their pages in the folder, or to themselves there; else they are words alone."""
+
+    def link(found: re.Match[str]) -> str:
+        beside = [name for name in (f"{found['name']}.html", f"{found['name']}.ipynb") if (folder / name).is_file()]
+        return f'<a href="{beside[0]}"{found["rest"]}>{found["words"]}</a>' if beside else found["words"]
+
+    return _NOTEBOOK_LINK.sub(link, page)
 
 
 @dataclass
@@ -109,13 +130,13 @@ class Offline:
         prepared: Any = copy.deepcopy(notebook)
         prepared["metadata"].pop("widgets", None)
         for cell in prepared["cells"]:
-            cell["source"] = self._clean(cell["source"])
+            cell["source"] = self._clean(cell["source"], "text/markdown" if cell["cell_type"] == "markdown" else "")
             for output in cell.get("outputs", []):
                 if "data" in output:
                     output["data"] = self._data(output["data"])
                 for name in ("text", "evalue"):
                     if name in output:
-                        output[name] = self._clean(output[name])
+                        output[name] = self._clean(output[name], "text/plain")
                 if "traceback" in output:
                     output["traceback"] = [self._clean(line) for line in output["traceback"]]
         return prepared
@@ -123,7 +144,7 @@ class Offline:
     def _data(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """One output's MIME bundle."""
         kept = {name: value for name, value in data.items() if name not in (WIDGET_MIME, PLOTLY_MIME, FIGURES_MIME)}
-        kept = {name: self._clean(value) if isinstance(value, str) else value for name, value in kept.items()}
+        kept = {name: self._clean(value, name) for name, value in kept.items()}
         drawn = [*([data[PLOTLY_MIME]] if PLOTLY_MIME in data else []), *data.get(FIGURES_MIME, [])]
         html = "" if PLOTLY_MIME in data else kept.get("text/html", "")
         if drawn:
@@ -137,7 +158,8 @@ class Offline:
         import plotly.io
 
         self.figures += 1
-        layout = redact_tree(figure.get("layout", {})) if self.redacted else figure.get("layout", {})
+        layout = figure.get("layout", {})
+        layout = tree(layout, lambda text: redact(text, markup=True)) if self.redacted else layout
         whole = {"data": figure.get("data", []), "layout": layout}
         drawn = plotly.io.from_json(json.dumps(whole), skip_invalid=True).to_html(
             full_html=False,
@@ -148,10 +170,14 @@ class Offline:
         )
         return f"<div>{drawn}</div><noscript><p>The figure needs scripts.</p></noscript>"
 
-    def _clean(self, text: Any) -> Any:
+    def _clean(self, text: Any, kind: str = "") -> Any:
+        """One text, by its MIME type: a page's and Markdown's have words that are no tags, and columns stay columns."""
         if not self.redacted or not isinstance(text, str):
             return text
-        return redact(text)
+        if kind == "text/markdown":
+            return redact_markdown(text)
+        markup = kind in ("text/html", "image/svg+xml")
+        return redact_text(text, markup=markup) if markup or kind == "text/plain" else redact(text)
 
 
 def external_references(page: str) -> tuple[str, ...]:

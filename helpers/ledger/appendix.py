@@ -76,9 +76,9 @@ def commands(ledger: View) -> Section:
     """What to type to see the same; see `helpers.ledger.recipe`."""
     text = (
         "For a shell in a checkout of the workbook, from top to bottom. The variables say once where things lie: set "
-        "them to where you have them. This report says `~` for a home folder that it hides, and `***` for a name or an "
-        "address. Where greedy decoding repeats itself, rates come out the same (in the lab to the last digit); speeds "
-        "do not."
+        "them to where you have them. This report says `~`, `<box home>`, `<checkout>` and `<investigations>` for "
+        "folders that it hides, and `***` for a name or an address. Where greedy decoding repeats itself, rates come "
+        "out the same (in the lab to the last digit); speeds do not."
     )
     return Section("Commands to reproduce", [text], commands=recipe(ledger))
 

@@ -6,6 +6,7 @@ import getpass
 import re
 import socket
 from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from helpers.box.masking import mask
 from helpers.box.result import printable
 from helpers.paths import ROOT, investigations_dir, lab_dir
 
+#: What a report and an exported notebook have in the place of folders.
+BOX_HOME, CHECKOUT, INVESTIGATIONS = "<box home>", "<checkout>", "<investigations>"
 # Token as a word of the trade: "cosine per token: 0.98", "token 12: 5". No secret is such a word with a short number.
 _COUNTED = re.compile(r"(?i)(?<![\w-])(tokens?)(?=[\"']?\s*[:=]\s*-?\d{1,6}(?:\.\d+)?(?![\w.-]))")
 # "api_key": "value" stays JSON; one with a space before the value is hidden whole.
@@ -30,6 +33,8 @@ _ADDRESS = re.compile(r"\b[\w.+-]+@(?:\d{1,3}(?:\.\d{1,3}){3}|[\w-]+(?:\.[\w-]+)
 # Also behind ../../.., as a path relative to another folder has it.
 _UP = r"(?:(?<![\w.~-])/|(?<![\w~-])(?:\.\./)+)"
 _HOMES = re.compile(_UP + r"(?:(?:home/|Users/)[^/\s\"']+|root(?=[/\s\"':,)]|$))")
+# Whose a process or a run is, as the facts of a box say it: "pid 12 of ann", "run right-1 (profile right) of ann".
+_OWNER = re.compile(r"(\b(?:pid \d+|run [\w.-]+(?: \(profile [\w.-]+\))?) of )[A-Za-z_][\w.-]*(?![\w@-])")
 # An address in numbers, but the loopback and what is a version.
 _NUMBERS = re.compile(
     r"(?<![\w.=-])(?!127\.|0\.0\.0\.0)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.-])"
@@ -45,12 +50,14 @@ def without_secrets(text: str) -> str:
     return _but_for_runs(text, _unsecret)
 
 
-def redact(text: str, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = ()) -> str:
+def redact(text: str, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = (), markup: bool = False) -> str:
     """The text without secrets and without where it was made. For prose and values; for JSON use `redact_tree`.
 
     Args:
-        homes: folders to write as ``~``: the box's home; the user's own is always among them.
+        homes: folders to write as ``<box home>``; the lab's is always among them. The user's own is written as ``~``,
+            the checkout and the investigations as ``<checkout>`` and ``<investigations>``: three places, three words.
         hosts: names of machines and logins to hide; this machine's and addresses in numbers always are.
+        markup: the text is HTML, so these words come as such.
 
     >>> redact("HF_TOKEN=hf_abcdefghijkl /home/ann/x on 10.1.2.3", homes=())
     'HF_TOKEN=*** ~/x on ***'
@@ -58,13 +65,16 @@ def redact(text: str, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = (
 
     def clean(text: str) -> str:
         text = _unsecret(text)
-        for home in sorted({*homes, *_own_home()}, key=len, reverse=True):
-            if len(home) > 1:
-                text = re.sub(r"(?:/|(?:\.\./)+)" + re.escape(home.strip("/")) + r"(?![\w.-])", "~", text)
+        places = {**dict.fromkeys(homes, BOX_HOME), **_own_places()}
+        for place in sorted(places, key=len, reverse=True):
+            if len(place) > 1:
+                word = escape(places[place]) if markup else places[place]
+                text = re.sub(r"(?:/|(?:\.\./)+)" + re.escape(place.strip("/")) + r"(?![\w.-])", word, text)
         text = _LOGIN.sub(r"\1***@", _HOMES.sub("~", text))
         text = _ADDRESS.sub("***@***", text)
         if user := _own_name():
             text = re.sub(rf"\b{re.escape(user)}@", "***@", text)
+        text = _OWNER.sub(r"\1***", text)
         for host in {*hosts, _own_host()}:
             if len(host) > 3:
                 text = re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", "***", text)
@@ -140,11 +150,11 @@ def _item(key: str, value: Any, clean: Callable[[str], str]) -> Any:
     return _tree(value, clean)
 
 
-def _own_home() -> tuple[str, ...]:
-    """This login's home, and those of what is kept for it: the lab's box, the investigations, and the checkout."""
-    kept = (str(lab_dir() / "home"), str(investigations_dir()), str(ROOT))
+def _own_places() -> dict[str, str]:
+    """This login's home, and what is kept for it (the lab's box, investigations, the checkout), each with its word."""
+    kept = {str(lab_dir() / "home"): BOX_HOME, str(investigations_dir()): INVESTIGATIONS, str(ROOT): CHECKOUT}
     try:
-        return (str(Path.home()), *kept)
+        return {str(Path.home()): "~", **kept}
     except RuntimeError:  # a uid without a passwd entry, as in some containers
         return kept
 

@@ -68,7 +68,7 @@ def write_report(
     Args:
         summary: the answer first: what was wrong, how it is known, what the fix gave.
         data: the content of report.json; embedded in the HTML as well.
-        homes: folders of the box and the laptop that appear as ``~`` in all files.
+        homes: folders of the box that appear as ``<box home>`` in all files.
         hosts: names of machines and logins that appear in none.
         markdown: also ``report.md``, for an issue tracker.
     """
@@ -77,10 +77,13 @@ def write_report(
     def clean(value: str) -> str:
         return redact(value, homes=homes, hosts=hosts)
 
+    def drawn(value: str) -> str:
+        return redact(value, homes=homes, hosts=hosts, markup=True)
+
     whole = redact_tree({"schema": SCHEMA, **data}, homes=homes, hosts=hosts)
     text = json.dumps(whole, indent=2, ensure_ascii=False)
     # The parts and not the page: plotly's own script, whose text is none of ours, must stay as it is.
-    chapters = [_redacted(section, clean) for section in sections]
+    chapters = [_redacted(section, clean, drawn) for section in sections]
     title, lines = clean(title), [clean(line) for line in summary]
     page = _render(title, lines, chapters, text)
     paths = ReportPaths(folder / "report.html", folder / "report.json", folder / "report.md" if markdown else None)
@@ -91,12 +94,12 @@ def write_report(
     return paths
 
 
-def _redacted(section: Section, clean: Callable[[str], str]) -> Section:
+def _redacted(section: Section, clean: Callable[[str], str], drawn: Callable[[str], str]) -> Section:
     return Section(
         clean(section.title),
         [clean(paragraph) for paragraph in section.paragraphs],
         [{clean(k): clean(v) for k, v in row.items()} for row in section.table],
-        None if section.figure is None else _redacted_figure(section.figure, clean),
+        None if section.figure is None else _redacted_figure(section.figure, drawn),
         [clean(line) for line in section.commands],
     )
 

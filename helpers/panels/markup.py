@@ -46,8 +46,9 @@ def _longest(cells: Iterable[object]) -> int:
 
 
 def text(value: object) -> str:
-    """A value as it stands in a cell; lines stay lines."""
-    return escape("" if value is None else str(value)).replace("\n", "<br>")
+    """A value as it stands in a cell; lines stay lines, and `names in backticks` are code."""
+    escaped = escape("" if value is None else str(value))
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escaped).replace("\n", "<br>")
 
 
 def paragraph(words: str) -> str:

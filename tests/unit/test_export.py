@@ -96,6 +96,41 @@ def test_the_page_loads_nothing_and_has_plotly_once(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.parametrize(("beside", "link"), [("", None), ("b.ipynb", "b.ipynb"), ("b.html", "b.html")])
+def test_a_link_to_another_notebook_leads_to_what_is_there(tmp_path: Path, beside: str, link: str | None) -> None:
+    made = notebook()
+    made.cells.append(nbformat.v4.new_markdown_cell("Next: [b](b.ipynb), and [elsewhere](https://example.org)"))
+    nbformat.write(made, tmp_path / "a.ipynb")
+    out = tmp_path / "pages"
+    out.mkdir()
+    if beside:
+        (out / beside).write_text("x")
+    page = export_notebook(tmp_path / "a.ipynb", out / "a.html").path.read_text()
+    assert re.findall(r'href="(b\.[a-z]+)"', page) == ([link] if link else [])
+    assert ("Next: b, and" in page) is (link is None)
+    assert 'href="https://example.org"' in page
+
+
+def test_text_is_not_broken_within_words_and_code_is_monospaced() -> None:
+    printed = notebook({"text/markdown": "```sh\nworkbook runs\n```", "text/plain": "x"})
+    page, _ = as_html(printed, folder=Path(), title="t")
+    style = page[page.rindex("<style>") : page.index("</head>")]
+    assert "word-break: normal" in style, "it comes last, so it holds"
+    assert "monospace" in style
+
+
+def test_words_for_folders_are_seen_in_every_kind_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBOOK_LAB_HOME", "/mine/lab")
+    at = "/mine/lab/home/x"
+    made = notebook({"text/html": f"<p>{at}</p>", "text/markdown": at, "text/plain": at})
+    made.cells.append(nbformat.v4.new_markdown_cell(f"in {at}"))
+    (found,) = data(made)
+    assert found["text/html"] == "<p>&lt;box home&gt;/x</p>"
+    assert (found["text/markdown"], found["text/plain"]) == ("&lt;box home&gt;/x", "<box home>/x")
+    page, _ = as_html(made, folder=Path(), title="t")
+    assert page.count("&lt;box home&gt;") == 2, "the output and the cell"
+
+
 def test_what_would_be_loaded_from_elsewhere_is_named(tmp_path: Path) -> None:
     file = tmp_path / "a.ipynb"
     made = notebook()

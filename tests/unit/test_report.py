@@ -12,8 +12,10 @@ from plotly.offline import get_plotlyjs
 
 from helpers.figures.acceptance import accept_rates, survival
 from helpers.figures.wiring import feature_norms, ladder, slot_matrix
+from helpers.ledger.redacted_text import redact_markdown, redact_text
 from helpers.ledger.redaction import redact, redact_tree
 from helpers.ledger.report import Section, write_report
+from helpers.paths import ROOT
 
 ROWS = pd.DataFrame({"profile": ["right"] * 3, "k": [1, 2, 3], "survival": [0.8, 0.6, 0.4]}).assign(
     low=lambda d: d["survival"] - 0.05, high=lambda d: d["survival"] + 0.05
@@ -51,11 +53,15 @@ def test_a_report_needs_nothing_from_outside(tmp_path: Path) -> None:
         ("/home/ann/models/x", "~/models/x"),
         ("/data/lab/home/models/x", "/data/lab/home/models/x"),
         ('MAX_NEW_TOKENS = "data/x.jsonl", 64', 'MAX_NEW_TOKENS = "data/x.jsonl", 64'),
-        ("/srv/box/home/models", "~/models"),
+        ("/srv/box/home/models", "<box home>/models"),
         ("../../../home/ann/dump/x.pt", "~/dump/x.pt"),
-        ("../../srv/box/home/models", "~/models"),
+        ("../../srv/box/home/models", "<box home>/models"),
         ("../../data/lab/dump", "../../data/lab/dump"),
         ("-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----", "*** private key ***"),
+        ("pid 12 of ann, port 3", "pid 12 of ***, port 3"),
+        ("run right-1 (profile right) of ann, up", "run right-1 (profile right) of ***, up"),
+        ("run right-1 (profile right) of ann@10.1.2.3, up", "run right-1 (profile right) of ***@***, up"),
+        (f"{ROOT}/data/x", "<checkout>/data/x"),
         ("tokens: 1234, max_new_tokens=64", "tokens: 1234, max_new_tokens=64"),
     ],
 )
@@ -67,7 +73,29 @@ def test_the_labs_home_is_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORKBOOK_LAB_HOME", "/data/mine/lab")
     monkeypatch.setenv("WORKBOOK_INVESTIGATIONS", "/data/mine/found")
     said = "/data/mine/lab/home/sglang and /data/mine/found/case/captures, not /data/mine/laboratory"
-    assert redact(said) == "~/sglang and ~/case/captures, not /data/mine/laboratory"
+    assert redact(said) == "<box home>/sglang and <investigations>/case/captures, not /data/mine/laboratory"
+    assert redact("/data/mine/found/case", markup=True) == "&lt;investigations&gt;/case"
+
+
+def test_columns_stay_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of a terminal whose paths become shorter, or longer than there is room for."""
+    monkeypatch.setenv("WORKBOOK_LAB_HOME", "/mine/lab")
+    table = (
+        "folder                  free   of\n/mine/lab/home/models   1 GB   20 GB\n/                       1 GB   20 GB"
+    )
+    lines = redact_text(table).split("\n")
+    assert lines[1].startswith("<box home>/models ")
+    assert [line.index("GB") for line in lines[1:]] == [table.split("\n")[2].index("GB")] * 2
+    marked = redact_text(f"<pre>{table}</pre>", markup=True)
+    assert "&lt;box home&gt;/models       1 GB   20 GB" in marked
+    monkeypatch.setenv("WORKBOOK_INVESTIGATIONS", "/m/f")
+    assert redact_text("/m/f/a  1 GB  2") == "<investigations>/a  1 GB  2"
+
+
+def test_markdown_keeps_its_words_for_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBOOK_LAB_HOME", "/mine/lab")
+    said = redact_markdown("in /mine/lab/home/x and `/mine/lab/home/x`\n```\n/mine/lab/home\n```")
+    assert said == "in &lt;box home&gt;/x and `<box home>/x`\n```\n<box home>\n```"
 
 
 def test_redaction_keeps_json_json() -> None:
@@ -78,7 +106,7 @@ def test_redaction_keeps_json_json() -> None:
         "n": {"ok": True},
     }
     clean = redact_tree(tree, homes=("/srv/box/home",))
-    assert clean == {"draft_token": 12345, "hf_token": "***", "at": ["~/x", 1.5, None], "n": {"ok": True}}
+    assert clean == {"draft_token": 12345, "hf_token": "***", "at": ["<box home>/x", 1.5, None], "n": {"ok": True}}
     assert json.loads(json.dumps(clean)) == clean
 
 
