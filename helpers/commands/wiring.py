@@ -68,10 +68,12 @@ def capture(
 
 
 def diagnose(
-    served: Annotated[str, typer.Option(metavar="PATH", help="A capture; with --near BOX:PATH, on its box.")],
-    train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump.")],
-    draft: Annotated[Path | None, typer.Option(metavar="DIR", help="The drafter's folder.")] = None,
-    target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder.")] = None,
+    served: Annotated[str, typer.Option(metavar="PATH", help="A capture here; with --near BOX:PATH, on its box.")],
+    train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump, here.")],
+    draft: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The drafter's folder, here: not the box's.")
+    ] = None,
+    target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder, here.")] = None,
     run_graphs: Annotated[
         bool | None,
         typer.Option(
