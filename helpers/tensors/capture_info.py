@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from helpers.errors import UsageError
 from helpers.tensors.places import met, way_out
+from helpers.words import problem_said, why
 
 SCHEMA = "workbook.capture/1"
 
@@ -86,7 +87,7 @@ def read_info(path: Path) -> Info:
     except FileNotFoundError as error:
         raise missing(path) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise bad_schema(file, str(error)) from error
+        raise bad_schema(file, why(error)) from error
 
 
 def parse_info(file: Path, text: str) -> Info:
@@ -101,7 +102,7 @@ def parse_info(file: Path, text: str) -> Info:
         return Info.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        raise bad_schema(file, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise bad_schema(file, f"{'.'.join(map(str, first['loc']))}: {problem_said(first)}") from error
 
 
 def missing(path: Path, *, here: bool = True) -> UsageError:

@@ -11,6 +11,7 @@ from helpers.errors import UsageError
 from helpers.source.setter import SourceTree, Trap
 from helpers.source.setter.values import Place
 from helpers.tensors.places import met, way_out
+from helpers.words import why
 
 KEY = "eagle_aux_hidden_state_layer_ids"
 # Files in which SGLang reads the drafter's ids: 0.5.9 and 0.5.10, then 0.5.23.
@@ -56,7 +57,7 @@ def read_draft_ids(draft: Path, tree: SourceTree | None = None) -> DraftIds:
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise bad(file, f"cannot be read: {error}") from error
+        raise bad(file, f"cannot be read: {why(error)}") from error
     if not isinstance(config, dict):
         raise bad(file, "is no JSON object")
     nested = config.get("eagle_config")

@@ -66,6 +66,8 @@ def test_inspect(app: typer.Typer, capsys: pytest.CaptureFixture[str], tmp_path:
     assert (code, json.loads(out)["slots"]) == (0, 3)
     code, out = run(app, capsys, "inspect", dump)
     assert "speculators-v1" in out
+    assert "warnings" not in out, "there are none"
+    assert "[" not in out
 
 
 @pytest.mark.parametrize(

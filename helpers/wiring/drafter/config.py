@@ -11,6 +11,7 @@ from helpers.errors import UsageError
 from helpers.screen import as_typed
 from helpers.tensors.places import met, way_out
 from helpers.wiring.drafter.rope import KINDS, Rope
+from helpers.words import why
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def read_json(folder: Path) -> dict[str, Any]:
         if not isinstance(raw, dict):
             raise ValueError(f"it holds a {type(raw).__name__}")
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise unreadable(file, str(error)) from error
+        raise unreadable(file, why(error)) from error
     return raw
 
 
