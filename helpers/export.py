@@ -67,9 +67,11 @@ def export_notebook(notebook: Path, out: Path | None = None, *, redacted: bool =
         redacted: hide tokens, home folders and addresses in outputs and sources, as reports do.
 
     Raises:
-        UsageError: WB-EXPORT-NOTEBOOK for what is no notebook; WB-EXPORT-WRITE.
+        UsageError: WB-EXPORT-NOTEBOOK for what is no notebook; WB-EXPORT-NOT-RUN; WB-EXPORT-WRITE.
     """
-    page, figures = as_html(_read(notebook), folder=notebook.parent, title=notebook.stem, redacted=redacted)
+    found = _read(notebook)
+    _check_run(notebook, found)
+    page, figures = as_html(found, folder=notebook.parent, title=notebook.stem, redacted=redacted)
     out = notebook.with_suffix(".html") if out is None else out
     page = relinked(page, out.parent)
     part = out.with_name(out.name + ".part")
@@ -184,6 +186,18 @@ def external_references(page: str) -> tuple[str, ...]:
     """Addresses that a browser would load when it opens the page; what stands inside scripts is not searched."""
     tags = _SCRIPT.sub(lambda found: found.group().partition(">")[0] + ">", page)
     return tuple(dict.fromkeys(address for pattern in _LOADED for address in pattern.findall(tags)))
+
+
+def _check_run(notebook: Path, found: Any) -> None:
+    """Refuse a notebook that was never run, or whose outputs were not saved: its page would show nothing."""
+    code = [cell for cell in found["cells"] if cell["cell_type"] == "code" and cell["source"].strip()]
+    if code and not any(cell.get("outputs") or cell.get("execution_count") for cell in code):
+        raise UsageError(
+            "WB-EXPORT-NOT-RUN",
+            f"none of the {len(code)} code cells of {notebook} has outputs",
+            expected="a notebook that was run, and saved with its outputs",
+            next=f"run it and save it first, then again: workbook export {as_typed(notebook)}",
+        )
 
 
 def _read(notebook: Path) -> Any:

@@ -20,6 +20,7 @@ from helpers.acceptance.load_settings import LoadSettings, problem_words
 from helpers.errors import UsageError
 from helpers.paths import DATA
 from helpers.serving.profile import Name, Strict
+from helpers.words import why
 
 #: Measured when no grid is given.
 LAB_GRID = DATA / "grids" / "lab-steps.toml"
@@ -122,7 +123,7 @@ def read_grid(path: Path | None = None) -> Grid:
     except (OSError, ValueError) as error:
         raise UsageError(
             "WB-GRID-FILE",
-            f"no grid can be read from {path}: {error}",
+            f"no grid can be read from {path}: {why(error)}",
             expected="a TOML file, or JSON in a file named .json",
             next=f"compare with {LAB_GRID}",
         ) from error

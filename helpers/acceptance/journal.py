@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.words import why
 
 
 class Journal:
@@ -126,7 +127,7 @@ def claim(path: Path, settings: Mapping[str, Any], *, schema: str) -> bool:
         if stored["schema"] != schema:
             differing = [f"schema: {stored['schema']!r} there, {schema!r} now"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        differing = [f"{path.name} cannot be read: {error}"]
+        differing = [f"{path.name} cannot be read: {why(error)}"]
     if differing:
         raise UsageError(
             "WB-RESUME-SETTINGS",

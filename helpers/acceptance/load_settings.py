@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from helpers.acceptance.prompts import Kind, Prompt
 from helpers.errors import UsageError
+from helpers.words import problem_said
 
 Endpoint = Literal["generate", "completions", "chat"]
 PATHS: dict[Endpoint, str] = {
@@ -85,7 +86,7 @@ def load_settings(**given: Any) -> LoadSettings:
 def problem_words(problem: Any) -> str:
     """One problem of pydantic's, for people: where, what, and the value that was met."""
     where = ".".join(map(str, problem["loc"]))
-    said = str(problem["msg"]).removeprefix("Value error, ")
+    said = problem_said(problem)
     met = "" if isinstance(problem["input"], dict | BaseModel) else f" (met {problem['input']!r})"
     return f"{where}: {said}{met}" if where else f"{said}{met}"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from helpers.errors import UsageError
+from helpers.tensors.places import met, way_out
 
 Kind = Literal["input_ids", "text", "messages"]
 KINDS: tuple[Kind, ...] = ("input_ids", "text", "messages")
@@ -51,9 +52,9 @@ def read_prompts(path: Path, *, limit: int | None = None, kinds: Sequence[Kind] 
     if not path.is_file():
         raise UsageError(
             "WB-PROMPTS-MISSING",
-            f"no prompt file at {path}",
-            expected="JSON lines of {id, input_ids}",
-            next="data/prompts/lab-heldout.jsonl is one for the lab",
+            met(path, "prompts", "no prompts"),
+            expected="a file of JSON lines of {id, input_ids}",
+            next=way_out(path, "prompts", "data/prompts/lab-heldout.jsonl is one for the lab"),
         )
     prompts: list[Prompt] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):

@@ -14,6 +14,7 @@ from helpers.acceptance.journal import write_whole
 from helpers.acceptance.points import Point
 from helpers.acceptance.sweep_state import Row
 from helpers.errors import UsageError
+from helpers.words import why
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +106,7 @@ def read_rows(path: Path) -> list[Row]:
     except (OSError, ValueError) as error:
         raise UsageError(
             "WB-RESUME-ROWS",
-            f"{path} holds no results of a sweep: {error}",
+            f"{path} holds no results of a sweep: {why(error)}",
             expected="results.jsonl as `workbook sweep` writes it",
             next="workbook sweep BOX --grid F",
         ) from error

@@ -102,6 +102,7 @@ def bench(
 def _arms(box: Box, names: list[str], pairs: int | None, profiles: Path | None, timeout: float) -> list[Arm]:
     from helpers.acceptance.bench_run import running, started
     from helpers.serving import get_profile, get_run
+    from helpers.serving.again import serve_again
 
     if pairs is not None:
         return [started(box, get_profile(name, profiles), timeout=timeout) for name in names]
@@ -113,7 +114,7 @@ def _arms(box: Box, names: list[str], pairs: int | None, profiles: Path | None, 
                 "WB-BENCH-NOT-RUNNING",
                 f"run {run.id} on {box.name} is {run.state}",
                 expected="a server that lives; with --pairs the profiles are started for it",
-                next=f"workbook serve {box.name} {run.profile.name}",
+                next=serve_again(run),
             )
         found.append(running(box, run))
     return found

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 def replay(
-    draft: Annotated[Path, typer.Option(metavar="DIR", help="The drafter's folder.")],
-    target: Annotated[Path, typer.Option(metavar="DIR", help="The target's folder: embedding, final norm, head.")],
-    capture: Annotated[Path, typer.Option(metavar="PATH", help="A capture of the target.")],
+    draft: Annotated[Path, typer.Option(metavar="DIR", help="The drafter's folder, here: not the box's.")],
+    target: Annotated[
+        Path, typer.Option(metavar="DIR", help="The target's folder, here: embedding, final norm, head.")
+    ],
+    capture: Annotated[Path, typer.Option(metavar="PATH", help="A capture of the target, here.")],
     taps: Annotated[
         str | None, typer.Option(metavar="LIST", help="Boundaries, such as 3,31,59; else the feed.")
     ] = None,

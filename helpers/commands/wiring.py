@@ -68,10 +68,12 @@ def capture(
 
 
 def diagnose(
-    served: Annotated[str, typer.Option(metavar="PATH", help="A capture; with --near BOX:PATH, on its box.")],
-    train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump.")],
-    draft: Annotated[Path | None, typer.Option(metavar="DIR", help="The drafter's folder.")] = None,
-    target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder.")] = None,
+    served: Annotated[str, typer.Option(metavar="PATH", help="A capture here; with --near BOX:PATH, on its box.")],
+    train: Annotated[Path, typer.Option(metavar="PATH", help="A training dump, here.")],
+    draft: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The drafter's folder, here: not the box's.")
+    ] = None,
+    target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder, here.")] = None,
     run_graphs: Annotated[
         bool | None,
         typer.Option(
@@ -234,9 +236,17 @@ def flags_of(info: Any) -> frozenset[str] | None:
 
 
 def lines(result: dict[str, Any]) -> str:
-    """A flat result, a line a key."""
+    """A flat result, a line a key; of what is not there, and of texts of which there are none, nothing is said."""
     width = max(map(len, result))
-    return "\n".join(f"{key:<{width}}  {value}" for key, value in result.items() if value is not None)
+    texts = {key: _text(value) for key, value in result.items() if value is not None}
+    return "\n".join(f"{key:<{width}}  {text}" for key, text in texts.items() if text)
+
+
+def _text(value: Any) -> str:
+    """A value as people write it: numbers with commas, texts one after the other."""
+    if not isinstance(value, list):
+        return str(value)
+    return ("; " if any(isinstance(one, str) for one in value) else ", ").join(map(str, value))
 
 
 def describe(diagnosis: Diagnosis) -> str:

@@ -74,15 +74,24 @@ def investigate(
         What the steps raise; what was found before stays in the ledger.
     """
     from helpers.commands.wiring import slots_of
+    from helpers.serving.capture import check_run
     from helpers.serving.overview import overview
     from helpers.tensors.capture import read_capture
     from helpers.tensors.dumps import read_dump
     from helpers.wiring.boundaries import convention_of
     from helpers.wiring.diagnosis import diagnose
+    from helpers.wiring.drafter.config import read_json
 
     found = _living(box, run)
+    if found is not None:
+        check_run(found)
     profile = found.profile if found else _profile(run, profiles)
     dump = read_dump(train, format=format, slots=len(profile.aux_layer_ids) if profile.aux_layer_ids else None)
+    # What can be refused is refused before the ledger has a line.
+    texts = prompts(dump, profile, samples, max_new_tokens)
+    for folder in (draft, target):
+        if folder is not None:
+            read_json(folder)
     ledger = open_ledger(name or f"investigate-{profile.name}", title=f"What is the drafter of {profile.name} fed?")
     hypotheses = state_suspects(ledger)
     ledger.evidence(overview(box, progress=progress), title=f"facts of {box.name}")
@@ -90,8 +99,8 @@ def investigate(
     with _server(box, found, profile, progress) as server:
         ledger.evidence(server, title=f"run of {profile.name}")
         out = ledger.folder / "captures" / f"{server.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
-        folder = _capture(box, server, prompts(dump, profile, samples, max_new_tokens), max_new_tokens, out, progress)
-    captured = read_capture(folder, verify=True)
+        taken = _capture(box, server, texts, max_new_tokens, out, progress)
+    captured = read_capture(taken, verify=True)
     dump = read_dump(train, format=format, slots=slots_of(captured, draft))
     convention = convention_of(captured.info)
     diagnosis = diagnose(captured, dump, convention=convention, draft=draft, target=target)
@@ -124,7 +133,7 @@ def investigate(
     bench = f"workbook bench BOX {profile.name} --pairs 1 --prompts FILE"
     ledger.note(f"Acceptance under load was not measured here; `{bench}` does that.", about="limit")
     told = tuple(_summary(ledger))
-    return Investigation(ledger, diagnosis, folder, ledger.report(homes=(box.home,)), server.id, found is None, told)
+    return Investigation(ledger, diagnosis, taken, ledger.report(homes=(box.home,)), server.id, found is None, told)
 
 
 def draw(ledger: Ledger, captured: Capture, dump: Dump) -> None:

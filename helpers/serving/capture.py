@@ -17,6 +17,7 @@ from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
 from helpers.progress import progress as show_progress
 from helpers.screen import as_typed
+from helpers.serving.again import serve_again, with_hook
 from helpers.serving.arming import armed, discard
 from helpers.serving.asking import Prompt, ask_all, get
 from helpers.serving.model import check_tokens, model_facts
@@ -61,7 +62,8 @@ def capture(
     Raises:
         UsageError: WB-CAPTURE-OUT, WB-CAPTURE-NO-HOOK, WB-CAPTURE-BOUNDARIES, WB-CAPTURE-NO-PROMPTS,
             WB-PROMPTS-VOCABULARY.
-        RemoteFailed: WB-CAPTURE-BUSY, WB-CAPTURE-REQUEST, or what remote/assemble.py says (WB-CAPTURE-...).
+        RemoteFailed: WB-CAPTURE-NOT-RUNNING, WB-CAPTURE-BUSY, WB-CAPTURE-REQUEST, or what remote/assemble.py says
+            (WB-CAPTURE-...).
     """
     wanted = check(run, prompts, boundaries, out)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
@@ -95,7 +97,6 @@ def capture(
 
 def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path) -> list[int] | None:
     """Refuse what cannot work before the server hears of it; returns the boundaries for the arm file (None: all)."""
-    hooked = run.profile.capture
     if not prompts:
         raise UsageError(
             "WB-CAPTURE-NO-PROMPTS",
@@ -103,13 +104,8 @@ def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path
             expected="at least one",
             next="data/prompts/lab-heldout.jsonl has some for the lab",
         )
-    if hooked is False:
-        raise UsageError(
-            "WB-CAPTURE-NO-HOOK",
-            f"run {run.id} was started without the capture hook (profile {run.profile.name!r})",
-            expected="a profile with capture = true, or a list of boundaries",
-            next=f"add `capture = true` to the profile, then: workbook serve {run.box.name} {run.profile.name}",
-        )
+    check_run(run)
+    hooked = run.profile.capture
     model = model_facts(run.box, run.profile)
     if model.vocab_size is not None:
         check_tokens(prompts, model.vocab_size, f"the model of run {run.id}")
@@ -129,6 +125,29 @@ def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path
         )
     check_out(out)
     return wanted
+
+
+def check_run(run: Run) -> None:
+    """Refuse a run that, as it was looked at last, can not be captured at all.
+
+    Raises:
+        RemoteFailed: WB-CAPTURE-NOT-RUNNING. UsageError: WB-CAPTURE-NO-HOOK.
+    """
+    if run.state != "alive":
+        ended = f": {run.ending.summary}" if run.ending is not None and run.state == "stopped" else ""
+        raise RemoteFailed(
+            "WB-CAPTURE-NOT-RUNNING",
+            f"run {run.id} on {run.box.name} is {run.state}{ended}",
+            expected="a server that lives",
+            next=serve_again(run) if run.profile.capture else with_hook(run),
+        )
+    if run.profile.capture is False:
+        raise UsageError(
+            "WB-CAPTURE-NO-HOOK",
+            f"run {run.id} was started without the capture hook (profile {run.profile.name!r})",
+            expected="a profile with capture = true, or a list of boundaries",
+            next=with_hook(run),
+        )
 
 
 def check_out(out: Path) -> None:
@@ -160,13 +179,15 @@ def no_place(out: Path, error: OSError) -> UsageError:
 def cut_off(box: Box, run: Run, error: RemoteFailed) -> RemoteFailed:
     """A request whose connection ended: was it the server that died?"""
     found = get_run(box, run.id, python=run.record.engine.python)
-    dead = found.state != "alive"
+    alive = found.state == "alive"
+    state = f"was {found.ending.summary}" if found.state == "stopped" and found.ending else None
     return RemoteFailed(
         error.code,
-        f"{error.message}; {run.id} {'is dead' if dead else 'is alive'} on {box.name}",
+        f"{error.message}; {run.id} {state or ('is alive' if alive else 'is dead')} on {box.name}",
         expected=error.expected,
-        next=f"workbook {'serve' if dead else 'logs'} {box.name} {run.profile.name if dead else run.id}",
-        lines=list(found.logs(tail=10)) if dead else [],
+        next=f"workbook logs {box.name} {run.id}" if alive else serve_again(found),
+        # Of one that somebody stopped, the log's end tells no more than that.
+        lines=[] if alive or state else list(found.logs(tail=10)),
     )
 
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from helpers.errors import UsageError
 from helpers.nearest import did_you_mean
 from helpers.paths import DATA
+from helpers.words import problem_said, why
 
 #: The profiles that the lab serves.
 LAB_PROFILES = DATA / "profiles" / "lab.toml"
@@ -123,7 +124,7 @@ def load_profiles(path: Path | None = None) -> dict[str, Profile]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(
             "WB-PROFILE-FILE",
-            f"profiles cannot be read from {path}: {error}",
+            f"profiles cannot be read from {path}: {why(error)}",
             expected="a TOML file with [defaults] and [profiles.NAME] tables",
             next=f"compare with {LAB_PROFILES}",
         ) from error
@@ -179,7 +180,7 @@ def _words(problem: Any) -> str:
     if problem["type"] == "missing":
         return "is missing"
     met = "" if isinstance(problem["input"], dict) else f" (met {problem['input']!r})"
-    return str(problem["msg"]).removeprefix("Value error, ") + met
+    return problem_said(problem) + met
 
 
 def _invalid(path: Path, met: str) -> UsageError:

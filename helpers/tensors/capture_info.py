@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from helpers.errors import UsageError
+from helpers.tensors.places import met, way_out
+from helpers.words import problem_said, why
 
 SCHEMA = "workbook.capture/1"
 
@@ -85,7 +87,7 @@ def read_info(path: Path) -> Info:
     except FileNotFoundError as error:
         raise missing(path) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise bad_schema(file, str(error)) from error
+        raise bad_schema(file, why(error)) from error
 
 
 def parse_info(file: Path, text: str) -> Info:
@@ -100,15 +102,17 @@ def parse_info(file: Path, text: str) -> Info:
         return Info.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        raise bad_schema(file, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise bad_schema(file, f"{'.'.join(map(str, first['loc']))}: {problem_said(first)}") from error
 
 
-def missing(path: Path) -> UsageError:
+def missing(path: Path, *, here: bool = True) -> UsageError:
+    """There is no capture at ``path``, which is on this machine or on a box."""
+    again = "workbook capture BOX RUN --prompts FILE"
     return UsageError(
         "WB-CAPTURE-MISSING",
-        f"{path} holds no capture.json",
+        met(path, "capture", "no capture.json") if here else f"{path} holds no capture.json on its box",
         expected="a capture directory; capture.json is written last, so an unfinished capture has none",
-        next="workbook capture BOX RUN --prompts FILE",
+        next=way_out(path, "capture", again) if here else again,
     )
 
 

@@ -110,7 +110,7 @@ def open_near(asked: Asked, path: str, *, verify: bool = True) -> NearCapture:
     answer = asked.ask("open", {"path": path, "verify": verify})
     folder = Path(answer["path"])
     if answer["info"] is None:
-        raise missing(folder)
+        raise missing(folder, here=False)
     info = parse_info(folder / "capture.json", answer["info"])
     ranks: list[Rank] = []
     hashes: list[dict[str, str]] = []

@@ -15,6 +15,7 @@ from torch import Tensor
 from helpers.errors import UsageError
 from helpers.screen import as_typed
 from helpers.tensors.header import Entry, read_header
+from helpers.tensors.places import met, way_out
 
 EMBEDDING = ("embed_tokens.weight", "tok_embeddings.weight", "wte.weight")
 NORM = ("model.norm.weight", "norm.weight", "ln_f.weight")
@@ -42,9 +43,9 @@ class Target:
         if not found:
             raise UsageError(
                 "WB-TARGET-TENSOR",
-                f"{self.path} holds no {what} in its {len(self.tensors)} tensors",
+                met(self.path, "target", f"no {what} in its {len(self.tensors)} tensors"),
                 expected=f"*.safetensors with {' or '.join(endings)}",
-                next=f"ls {as_typed(self.path)}",
+                next=way_out(self.path, "target", f"ls {as_typed(self.path)}"),
             )
         return min(found, key=len)
 

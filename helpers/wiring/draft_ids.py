@@ -10,6 +10,8 @@ from typing import Any
 from helpers.errors import UsageError
 from helpers.source.setter import SourceTree, Trap
 from helpers.source.setter.values import Place
+from helpers.tensors.places import met, way_out
+from helpers.words import why
 
 KEY = "eagle_aux_hidden_state_layer_ids"
 # Files in which SGLang reads the drafter's ids: 0.5.9 and 0.5.10, then 0.5.23.
@@ -44,11 +46,18 @@ def read_draft_ids(draft: Path, tree: SourceTree | None = None) -> DraftIds:
     Raises:
         UsageError: ``WB-DRAFT-CONFIG``.
     """
+    if not draft.exists():
+        raise UsageError(
+            "WB-DRAFT-CONFIG",
+            met(draft, "drafter", "no config.json"),
+            expected="a drafter's folder, or its config.json",
+            next=way_out(draft, "drafter", ""),
+        )
     file = draft / "config.json" if draft.is_dir() else draft
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise bad(file, f"cannot be read: {error}") from error
+        raise bad(file, f"cannot be read: {why(error)}") from error
     if not isinstance(config, dict):
         raise bad(file, "is no JSON object")
     nested = config.get("eagle_config")

@@ -7,6 +7,7 @@ from pathlib import Path
 from helpers.errors import UsageError
 from helpers.screen import as_typed
 from helpers.tensors.header import Entry, read_header
+from helpers.tensors.places import met, way_out
 
 
 def fc_width(draft: Path) -> int:
@@ -22,8 +23,8 @@ def fc_width(draft: Path) -> int:
     if fc is None or len(fc.shape) != 2:
         raise UsageError(
             "WB-DRAFT-FC",
-            f"{draft} holds {'no fc.weight' if fc is None else f'an fc.weight of {list(fc.shape)}'}",
+            met(draft, "drafter", "no fc.weight" if fc is None else f"an fc.weight of {list(fc.shape)}"),
             expected="*.safetensors with fc.weight [hidden, K * hidden], as EAGLE-3 drafters have",
-            next=f"ls {as_typed(draft)}",
+            next=way_out(draft, "drafter", f"ls {as_typed(draft)}"),
         )
     return fc.shape[1]

@@ -27,10 +27,12 @@ from serving_support import NOTEBOOK, SERVER, TALKER, start, to_json
 from helpers.box import Box, connect
 from helpers.commands.serving import runs_table
 from helpers.errors import RemoteFailed, UsageError, WrongResult
+from helpers.investigate import investigate
 from helpers.owner import whoami
-from helpers.paths import ROOT
+from helpers.paths import DATA, ROOT
 from helpers.serving import Plan, Profile, Run, find_runs, get_run
 from helpers.serving import start as start_plan
+from helpers.serving.capture import check_run
 from helpers.source import Checkout
 from remote import processes
 
@@ -77,9 +79,29 @@ def test_started_ready_found_reached_stopped(box: Box, name: str, capfd: pytest.
     assert report.stopped is not None
     assert over.record.stopped == report.stopped
     assert str(over.ending) == str(run.ending) == f"stopped by {whoami()}, {report.stopped['at']}"
+    with pytest.raises(RemoteFailed, match="WB-CAPTURE-NOT-RUNNING") as caught:
+        check_run(over)
+    assert caught.value.message.endswith(f"is stopped: {over.ending}")
     assert over.stop().was == "dead"
     assert get_run(box, name).record.stopped == report.stopped  # who came too late has not stopped it
     assert name not in [r.id for r in find_runs(box, alive=True)]
+
+
+@pytest.mark.parametrize("wrong", ["hook", "draft"])
+def test_an_investigation_that_cannot_go_on_leaves_no_ledger(
+    box: Box, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    monkeypatch.setenv("WORKBOOK_INVESTIGATIONS", str(tmp_path))
+    lab = DATA / "lab"
+    if wrong == "hook":
+        run = start(box, name, SERVER, "1")
+        with pytest.raises(UsageError, match="WB-CAPTURE-NO-HOOK"):
+            investigate(box, name, train=lab / "dump", progress=False)
+        run.stop()
+    else:
+        with pytest.raises(UsageError, match="WB-MODEL-CONFIG"):
+            investigate(box, "right", train=lab / "dump", draft=tmp_path / "no", target=lab / "target", progress=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_killed_kernel_leaves_the_server_to_the_next_one(ssh_server: ssh_servers.SshServer, name: str) -> None:

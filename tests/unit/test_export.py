@@ -133,7 +133,7 @@ def test_words_for_folders_are_seen_in_every_kind_of_text(monkeypatch: pytest.Mo
 
 def test_what_would_be_loaded_from_elsewhere_is_named(tmp_path: Path) -> None:
     file = tmp_path / "a.ipynb"
-    made = notebook()
+    made = notebook({"text/plain": "x"})
     made.cells.append(
         nbformat.v4.new_markdown_cell("![x](https://example.org/x.png) and [a link](https://example.org)")
     )
@@ -166,9 +166,24 @@ def test_what_is_no_notebook_is_refused(tmp_path: Path, text: str | None) -> Non
     assert caught.value.code == "WB-EXPORT-NOTEBOOK"
 
 
+def test_a_notebook_that_was_never_run_is_refused_and_one_without_code_is_not(tmp_path: Path) -> None:
+    file = tmp_path / "a.ipynb"
+    made = notebook()
+    nbformat.write(made, file)
+    with pytest.raises(UsageError, match="WB-EXPORT-NOT-RUN: none of the 1 code cells") as caught:
+        export_notebook(file)
+    assert f"workbook export {file}" in caught.value.next
+    assert list(tmp_path.iterdir()) == [file]
+    made.cells[0].execution_count = 1  # it was run, and prints nothing
+    nbformat.write(made, file)
+    assert export_notebook(file).figures == 0
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("text")]), file)
+    assert export_notebook(file).figures == 0
+
+
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     file = tmp_path / "a.ipynb"
-    nbformat.write(notebook(), file)
+    nbformat.write(notebook({"text/plain": "x"}), file)
     with pytest.raises(UsageError) as caught:
         export_notebook(file, tmp_path / "missing/a.html")
     assert caught.value.code == "WB-EXPORT-WRITE"

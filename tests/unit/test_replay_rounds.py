@@ -338,6 +338,20 @@ def test_what_is_refused(
     assert caught.value.code == code
 
 
+def test_no_capture_is_advised_that_would_hold_no_more(world: World) -> None:
+    def advice(*taps: int, change: Callable[[streams.Served], None] = lambda _: None) -> str:
+        with pytest.raises(UsageError, match="WB-REPLAY-TAPS") as caught:
+            replay(world.drafter, world.target, world.source(change), boundaries(taps))
+        return caught.value.next
+
+    def less(made: streams.Served) -> None:
+        del made.ranks[0]["boundary.005"]
+
+    assert advice(2, 5, 11) == "the model has 10 layers, and so the boundaries 0 to 10: give others than [11]"
+    assert advice(2, 5) == "give 3 taps, such as --taps 1,2,3"
+    assert advice(2, 5, 9, change=less).startswith("capture the whole ladder")
+
+
 def test_models_that_do_not_belong_together(tmp_path: Path, world: World) -> None:
     narrow = drafters.write_drafter(
         tmp_path / "narrow", drafters.weights(H, 3, 10), drafters.config(H, target_hidden_size=10)

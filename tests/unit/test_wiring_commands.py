@@ -12,7 +12,9 @@ import typer
 
 from helpers.commands import wiring
 from helpers.errors import UsageError
+from helpers.serving.again import serve_again
 from helpers.serving.capture import check, configured_ids
+from helpers.serving.profile import Profile, load_profiles
 
 
 @pytest.fixture
@@ -64,6 +66,8 @@ def test_inspect(app: typer.Typer, capsys: pytest.CaptureFixture[str], tmp_path:
     assert (code, json.loads(out)["slots"]) == (0, 3)
     code, out = run(app, capsys, "inspect", dump)
     assert "speculators-v1" in out
+    assert "warnings" not in out, "there are none"
+    assert "[" not in out
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,8 @@ class Stub:
 
     def __init__(self, capture: bool | tuple[int, ...]) -> None:
         self.id = "right-1"
-        self.profile = type("Profile", (), {"capture": capture, "name": "right", "model": "/m"})
+        self.state, self.ending = "alive", None
+        self.profile = Profile(name="right", engine="sglang==0.5.9", model="/m", capture=capture)
         config = json.dumps({"num_hidden_layers": 5, "vocab_size": 32})
         self.box = type("Box", (), {"name": "lab", "home": "/h", "read_text": lambda path: config})
 
@@ -104,6 +109,11 @@ def test_what_a_capture_refuses(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").touch()
     assert refusal(Stub(False), new) == "WB-CAPTURE-NO-HOOK"
+    with pytest.raises(UsageError) as caught:
+        check(Stub(False), [OnePrompt()], "all", new)  # type: ignore[arg-type]
+    # As a user's own file needs it: the server that runs is stopped first, and the file is named.
+    first, _, last = caught.value.next.split("; ")
+    assert (first, last) == ("workbook stop lab right-1", "workbook serve lab right --profiles FILE")
     assert refusal(Stub(True), tmp_path / "full") == "WB-CAPTURE-OUT"
     assert refusal(Stub(True), new, prompts=()) == "WB-CAPTURE-NO-PROMPTS"
     assert refusal(Stub((0, 2)), new, [0, 5]) == "WB-CAPTURE-BOUNDARIES"
@@ -112,6 +122,15 @@ def test_what_a_capture_refuses(tmp_path: Path) -> None:
     assert check(run, [OnePrompt()], "all", new) is None
     assert check(run, [OnePrompt()], "none", new) == []
     assert check(run, [OnePrompt()], [2, 0, 2], new) == [0, 2]
+
+
+def test_the_labs_own_profiles_need_no_file_named() -> None:
+    run: Any = Stub(False)
+    for profile in load_profiles().values():
+        run.profile = profile.model_copy(update={"capture": True})
+        assert serve_again(run) == f"workbook serve lab {profile.name}"
+        run.profile = profile.model_copy(update={"tp": 2})
+        assert serve_again(run).endswith(" --profiles FILE"), "another one of that name"
 
 
 def test_ids_are_read_where_sglang_reads_them() -> None:

@@ -15,6 +15,7 @@ from helpers.nearest import did_you_mean
 from helpers.screen import as_typed
 from helpers.source.parsing import parsed
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
+from helpers.words import why
 
 MODELS = "srt/models"
 
@@ -67,7 +68,7 @@ class SourceTree:
         except (KeyError, OSError, UnicodeDecodeError, zipfile.BadZipFile) as error:
             raise UsageError(
                 "WB-FILE-MISSING",
-                f"{file} cannot be read from {self.root}: {error}",
+                f"{file} cannot be read from {self.root}: {why(error)}",
                 expected="a Python file of the engine",
                 next="check --source, or the name after --model",
             ) from error

@@ -22,6 +22,7 @@ from helpers.tensors.dumps import (
 )
 from helpers.tensors.dumps.loading import load_tensors
 from helpers.tensors.dumps.sample import Dump, Sample, States, sample_of
+from helpers.tensors.places import listed, met, way_out
 
 
 class DictFormat(Protocol):
@@ -63,9 +64,9 @@ def read_dump(path: Path | str, *, format: str | None = None, slots: int | None 
     if not path.exists():
         raise UsageError(
             "WB-DUMP-MISSING",
-            f"{path} does not exist",
+            met(path, "dump", "no samples"),
             expected="a folder of sample files, or one of them",
-            next=f"ls {as_typed(path.parent)}",
+            next=way_out(path, "dump", ""),
         )
     if (path / "capture.json").is_file() and format in (None, captures.NAME):
         return captures.open_capture(path)
@@ -85,9 +86,9 @@ def files_of(path: Path) -> tuple[Path, ...]:
     if not files:
         raise UsageError(
             "WB-DUMP-MISSING",
-            f"{path} holds no file that ends in {', '.join(ENDINGS)}",
+            met(path, "dump", f"no file that ends in {', '.join(ENDINGS)}"),
             expected="sample files as a trainer writes them, or a capture",
-            next=f"ls {as_typed(path)}",
+            next=way_out(path, "dump", f"ls {as_typed(path)}"),
         )
     return files
 
@@ -138,7 +139,7 @@ def read_file(file: Path, kind: str, *, check: bool = True) -> States:
 
 
 def foreign(file: Path, data: Any, kind: str | None = None) -> UsageError:
-    keys = sorted(map(str, data))[:12] if isinstance(data, dict) else type(data).__name__
+    keys = listed(data, most=12) if isinstance(data, dict) else f"a {type(data).__name__}"
     return UsageError(
         "WB-DUMP-FOREIGN",
         f"{file} holds {keys}",

@@ -12,9 +12,11 @@ import torch
 from safetensors import safe_open
 
 from helpers.errors import UsageError
+from helpers.screen import as_typed
 from helpers.tensors.dumps.sample import States
 from helpers.tensors.dumps.shapes import refuse
 from helpers.tensors.header import read_header
+from helpers.tensors.places import listed, way_out
 
 SPECULATORS, VLLM = "speculators", "vllm"
 
@@ -30,9 +32,9 @@ def which(path: Path, slots: int | None) -> str:
     if not {"hidden_states", "token_ids"} <= header.keys():
         raise UsageError(
             "WB-DUMP-FOREIGN",
-            f"{path} holds {sorted(header)[:8]}",
+            f"{path} holds {listed(header)}",
             expected="hidden_states and token_ids (speculators, vLLM)",
-            next=f"workbook inspect {path.parent}",
+            next=way_out(path.parent, "dump", f"ls {as_typed(path.parent)}"),
         )
     if path.name.startswith("hs_"):
         return SPECULATORS

@@ -13,6 +13,7 @@ from torch import Tensor
 from helpers.errors import UsageError
 from helpers.screen import as_typed
 from helpers.tensors.header import Entry, read_header
+from helpers.tensors.places import met, way_out
 from helpers.wiring.drafter.config import DrafterConfig, read_config
 from helpers.wiring.drafter.model import Drafter, LayerWeights
 from helpers.wiring.drafter.target import Target
@@ -124,9 +125,9 @@ def check(folder: Path, config: DrafterConfig, shapes: dict[str, tuple[int, ...]
     if len(fc) != 2 or fc[0] != hidden or fc[1] % tap or fc[1] == 0:
         raise UsageError(
             "WB-DRAFT-FC",
-            f"{folder} holds {f'an fc.weight of {list(fc)}' if fc else 'no fc.weight'}",
+            met(folder, "drafter", f"an fc.weight of {list(fc)}" if fc else "no fc.weight"),
             expected=f"fc.weight [{hidden}, K * {tap}], as EAGLE-3 drafters have",
-            next=f"ls {as_typed(folder)}",
+            next=way_out(folder, "drafter", f"ls {as_typed(folder)}"),
         )
     slots = fc[1] // tap
     needed = expected_shapes(config, slots, shapes, target)

@@ -9,7 +9,9 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.screen import as_typed
+from helpers.tensors.places import met, way_out
 from helpers.wiring.drafter.rope import KINDS, Rope
+from helpers.words import why
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,14 @@ def read_json(folder: Path) -> dict[str, Any]:
         UsageError: ``WB-MODEL-CONFIG``.
     """
     file = folder / "config.json"
+    if not file.is_file():
+        raise no_model(folder)
     try:
         raw = json.loads(file.read_text())
         if not isinstance(raw, dict):
             raise ValueError(f"it holds a {type(raw).__name__}")
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise unreadable(file, str(error)) from error
+        raise unreadable(file, why(error)) from error
     return raw
 
 
@@ -126,6 +130,16 @@ def refuse(folder: Path, layer: dict[str, Any], config: DrafterConfig) -> None:
             expected=f"an EAGLE-3 drafter of one llama layer: silu, rope of kind {', '.join(KINDS)}",
             next="replay cannot follow this drafter; measure it on a server: workbook serve BOX PROFILE",
         )
+
+
+def no_model(folder: Path) -> UsageError:
+    # No one kind is wanted here: drafter and target both have a config.json.
+    return UsageError(
+        "WB-MODEL-CONFIG",
+        met(folder, "folder", "no config.json"),
+        expected="a model's folder with config.json and *.safetensors",
+        next=way_out(folder, "folder", f"ls {as_typed(folder)}"),
+    )
 
 
 def unreadable(file: Path, why: str) -> UsageError:

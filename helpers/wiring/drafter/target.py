@@ -15,6 +15,7 @@ from torch import Tensor
 
 from helpers.errors import UsageError
 from helpers.tensors.header import Entry, read_header
+from helpers.tensors.places import met, way_out
 from helpers.wiring.drafter.config import read_json
 
 # Rows of a head that are turned to float32 at a time.
@@ -94,10 +95,16 @@ def load_target(folder: Path) -> Target:
         if len(found) != 1:
             raise UsageError(
                 "WB-TARGET-WEIGHTS",
-                f"{folder} holds {len(found)} tensors that could be its {what}: {found[:3]}",
+                met(folder, "target", _many(what, found)),
                 expected="*.safetensors with one embed_tokens.weight, one final norm.weight and one lm_head.weight",
-                next="give the target's folder with these three; the layers are not needed",
+                next=way_out(folder, "target", "give the target's folder with these three; the layers are not needed"),
             )
         places[what] = (entries[found[0]][0], found[0])
     vocabulary, hidden = entries[places["embedding"][1]][1].shape
     return Target(folder, float(text.get("rms_norm_eps", 1e-6)), places, vocabulary, hidden)
+
+
+def _many(what: str, found: list[str]) -> str:
+    if not found:
+        return f"no tensor that could be its {what}"
+    return f"{len(found)} tensors that could be its {what}, such as {', '.join(found[:3])}"

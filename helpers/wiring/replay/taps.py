@@ -148,8 +148,19 @@ class Source:
                 "WB-REPLAY-TAPS",
                 f"the taps {','.join(map(str, wiring))} cannot be replayed: {what}",
                 expected=f"{slots} of the captured boundaries {self.rank.boundaries}, in slot order",
-                next="capture the whole ladder: workbook capture BOX RUN --prompts FILE --boundaries all",
+                next=self._instead(missing, slots),
             )
+
+    def _instead(self, missing: Sequence[int], slots: int) -> str:
+        """What to do about taps that cannot be replayed: another capture helps only where it would hold more."""
+        layers, held = self.capture.info.model.num_layers, self.rank.boundaries
+        outside = [boundary for boundary in missing if not 0 <= boundary <= layers]
+        if outside:
+            return f"the model has {layers} layers, and so the boundaries 0 to {layers}: give others than {outside}"
+        if missing:
+            return "capture the whole ladder: workbook capture BOX RUN --prompts FILE --boundaries all"
+        some = ",".join(map(str, held[1 : slots + 1]))
+        return f"give {slots} taps, such as --taps {some}" if len(held) > slots else f"give {slots} taps"
 
     def usable(self, text: Text, wiring: Wiring) -> int:
         """How many of a text's rows have all their taps: a feed may end before the text does.
