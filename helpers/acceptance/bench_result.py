@@ -167,18 +167,32 @@ def summed(
                 run=", ".join(dict.fromkeys(runs[arm.name])) or None,
             )
             measured.append(row.model_copy(update={"asked": sum(one.asked or 0 for one in loads[arm.name])}))
+    starts = {row.name: row.starts for row in measured}
     return Bench(
         folder=out,
         settings=settings,
         arms=tuple(_with_texts(row, texts.get(row.name)) for row in measured),
-        versus=against,
+        versus=tuple(one.model_copy(update={"starts": _fewer(starts, one)}) for one in against),
         failure=failure,
         asked=len(todo),
         answered=len(good),
         resumed=resumed,
-        warnings=tuple(_warnings(arms, answered, settings)),
+        warnings=(*_warnings(arms, answered, settings), *_started_once(starts)),
         loads=loads,
     )
+
+
+def _fewer(starts: Mapping[str, int | None], one: Versus) -> int | None:
+    return min((n for n in (starts[one.candidate], starts[one.baseline]) if n is not None), default=None)
+
+
+def _started_once(starts: Mapping[str, int | None]) -> Iterator[str]:
+    once = [name for name, number in starts.items() if number == 1]
+    if once:
+        yield (
+            f"{', '.join(once)}: one start: the interval is over prompts only; what a restart changes in tok/s is in "
+            "none of it (--pairs N starts each profile N times)"
+        )
 
 
 def _with_texts(row: Measurement, against: Versus | None) -> Measurement:

@@ -76,6 +76,11 @@ class Measurement(BaseModel):
         """The runs' ids, the newest last."""
         return self.run.split(", ") if self.run else []
 
+    @property
+    def starts(self) -> int | None:
+        """Starts of a server that asked all prompts, as far as runs are known: a load that was cut has more runs."""
+        return min(len(set(self.runs)), self.passes) or None
+
 
 def measurement(
     profile: Profile,

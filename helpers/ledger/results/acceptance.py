@@ -70,7 +70,8 @@ def versus(result: Versus) -> Summary:
     said = []
     if result.speed is not None:
         low, high = result.speed.ci95
-        said.append(f"{result.speed.ratio:.2f} [{low:.2f}, {high:.2f}] times the tokens/s")
+        once = " (one start: the interval is over prompts only)" if result.starts == 1 else ""
+        said.append(f"{result.speed.ratio:.2f} [{low:.2f}, {high:.2f}] times the tokens/s{once}")
     if result.accept_rate is not None:
         said.append(difference(result.accept_rate).summary)
     said.append(f"{result.differing} of {result.compared} texts differ")
