@@ -143,11 +143,16 @@ def summed(
     good = {key_of(row): row for row in rows if row["ok"]}
     loads: dict[str, list[Load]] = {}
     runs: dict[str, list[str]] = {}
+    patches: dict[str, list[str]] = {}
+    seen: set[str] = set()  # arms of which the patches were looked at when they were started
     for arm in arms:
         for turn in range(passes):
             mine = [task for task in todo if (task.arm, task.turn) == (arm.name, turn)]
             found = [good[task.key] for task in mine if task.key in good]
             runs.setdefault(arm.name, []).extend(dict.fromkeys(row["run"] for row in found if row["run"]))
+            told = [row["patches"] for row in found if "patches" in row]
+            patches.setdefault(arm.name, []).extend(name for names in told for name in names)
+            seen |= {arm.name} if told else set()
             kept = tuple(counted(from_row(row)) for row in found)
             loads.setdefault(arm.name, []).append(
                 Load(kept, settings.max_new_tokens, settings.concurrency, len(mine), failure)
@@ -165,6 +170,7 @@ def summed(
                 answered[arm.name],
                 boundaries=arm.about.boundaries,
                 run=", ".join(dict.fromkeys(runs[arm.name])) or None,
+                patches=list(dict.fromkeys(patches[arm.name])) if arm.name in seen else None,
             )
             measured.append(row.model_copy(update={"asked": sum(one.asked or 0 for one in loads[arm.name])}))
     starts = {row.name: row.starts for row in measured}

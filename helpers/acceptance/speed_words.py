@@ -9,8 +9,8 @@ ONE_START = (
     "them the break-even and the shares of the loss"
 )
 ONE_NUMBER = (
-    "no best number of draft steps is named: only num_steps {k} was measured, which does not tell a draft's cost from a "
-    "verify pass's; measure a second number of steps"
+    "no best number of draft steps is named: only num_steps {k} was measured, which does not tell a draft's cost from "
+    "a verify pass's; measure a second number of steps"
 )
 
 

@@ -60,8 +60,8 @@ class Versus(BaseModel):
         greedy_equal: all common greedy texts are equal; None where nothing was greedy.
         compared, differing: texts that were compared, and how many of them differ. first: the first of these.
         accept_rate: candidate minus baseline, where both speculate.
-        starts: of each server, the fewer of the two; None where that is not known. With one, no interval knows of what a
-            restart changes.
+        starts: of each server, the fewer of the two; None where that is not known. With one, no interval knows of
+            what a restart changes.
     """
 
     model_config = ConfigDict(frozen=True)
