@@ -31,6 +31,7 @@ class Seat:
 
     Attributes:
         url: its address here. run: its run's id. explain: what the box says of a failure seen here.
+        patches: those that were in when it was started, ``name@hash``; None where nobody looked.
         watch: why nothing more will come, where the box knows.
     """
 
@@ -38,11 +39,13 @@ class Seat:
     run: str | None
     explain: Callable[[Failure], Failure] = lambda failure: failure
     watch: Callable[[], str | None] | None = None
+    patches: tuple[str, ...] | None = None
 
 
 def seat_of(run: Run, url: str) -> Seat:
     """A run's server, reached at ``url``."""
-    return Seat(url, run.id, lambda failure: explained(failure, run), lambda: dead_workers(run))
+    patches = tuple(map(str, run.record.patches))
+    return Seat(url, run.id, lambda failure: explained(failure, run), lambda: dead_workers(run), patches)
 
 
 class Arm(Protocol):

@@ -143,11 +143,16 @@ def summed(
     good = {key_of(row): row for row in rows if row["ok"]}
     loads: dict[str, list[Load]] = {}
     runs: dict[str, list[str]] = {}
+    patches: dict[str, list[str]] = {}
+    seen: set[str] = set()  # arms of which the patches were looked at when they were started
     for arm in arms:
         for turn in range(passes):
             mine = [task for task in todo if (task.arm, task.turn) == (arm.name, turn)]
             found = [good[task.key] for task in mine if task.key in good]
             runs.setdefault(arm.name, []).extend(dict.fromkeys(row["run"] for row in found if row["run"]))
+            told = [row["patches"] for row in found if "patches" in row]
+            patches.setdefault(arm.name, []).extend(name for names in told for name in names)
+            seen |= {arm.name} if told else set()
             kept = tuple(counted(from_row(row)) for row in found)
             loads.setdefault(arm.name, []).append(
                 Load(kept, settings.max_new_tokens, settings.concurrency, len(mine), failure)
@@ -165,20 +170,35 @@ def summed(
                 answered[arm.name],
                 boundaries=arm.about.boundaries,
                 run=", ".join(dict.fromkeys(runs[arm.name])) or None,
+                patches=list(dict.fromkeys(patches[arm.name])) if arm.name in seen else None,
             )
             measured.append(row.model_copy(update={"asked": sum(one.asked or 0 for one in loads[arm.name])}))
+    starts = {row.name: row.starts for row in measured}
     return Bench(
         folder=out,
         settings=settings,
         arms=tuple(_with_texts(row, texts.get(row.name)) for row in measured),
-        versus=against,
+        versus=tuple(one.model_copy(update={"starts": _fewer(starts, one)}) for one in against),
         failure=failure,
         asked=len(todo),
         answered=len(good),
         resumed=resumed,
-        warnings=tuple(_warnings(arms, answered, settings)),
+        warnings=(*_warnings(arms, answered, settings), *_started_once(starts)),
         loads=loads,
     )
+
+
+def _fewer(starts: Mapping[str, int | None], one: Versus) -> int | None:
+    return min((n for n in (starts[one.candidate], starts[one.baseline]) if n is not None), default=None)
+
+
+def _started_once(starts: Mapping[str, int | None]) -> Iterator[str]:
+    once = [name for name, number in starts.items() if number == 1]
+    if once:
+        yield (
+            f"{', '.join(once)}: one start: the interval is over prompts only; what a restart changes in tok/s is in "
+            "none of it (--pairs N starts each profile N times)"
+        )
 
 
 def _with_texts(row: Measurement, against: Versus | None) -> Measurement:

@@ -204,9 +204,10 @@ def take(
     failure: Failure | None = None
     failed = done = tokens = 0
     gone = False
+    patched = {} if seat.patches is None else {"patches": list(seat.patches)}
     asked = [task.request for task in tasks]
     for answer in answers(seat.url, asked, settings, model=model, watch=seat.watch):
-        journal.append({"arm": tasks[0].arm, "pass": tasks[0].turn, "run": seat.run, **to_row(answer)})
+        journal.append({"arm": tasks[0].arm, "pass": tasks[0].turn, "run": seat.run, **patched, **to_row(answer)})
         done, tokens = done + answer.ok, tokens + answer.tokens
         if answer.failure is not None:
             failed, gone = failed + 1, gone or answer.failure.code in GONE

@@ -63,6 +63,7 @@ def versus_text(one: Versus) -> list[str]:
     said = f"{one.candidate} against {one.baseline}:"
     if one.speed is not None:
         pairs = f", {one.speed.pairs} pairs" if one.speed.pairs > 1 else ""
+        pairs += ", one start" if one.starts == 1 else ""
         said += f" speed x {one.speed.ratio:.3f} {_interval(one.speed.ci95, 3)} ({one.speed.prompts} prompts{pairs})"
     if one.accept_rate is not None:
         said += f"; accept rate {one.accept_rate.difference:+.3f} {_interval(one.accept_rate.ci95, 3, '+')}"

@@ -37,6 +37,8 @@ class Measurement(BaseModel):
         step_s: seconds per verify step (per token without speculation) after the first token, at ``running`` requests;
             what the speed model takes. decode_steps: its n.
         passes: how often the prompts were asked, and servers started for it.
+        patches: that were in the engine's source: of the runs, ``name@hash``, else those that the profile asks for;
+            None where nobody knows.
         run: the run's id; of several (passes, a load that went on after a cut) all, with commas.
     """
 
@@ -70,11 +72,17 @@ class Measurement(BaseModel):
     step_s_ci95: tuple[float, float] | None = None
     decode_steps: int | None = None
     passes: int = 1
+    patches: list[str] | None = None
 
     @property
     def runs(self) -> list[str]:
         """The runs' ids, the newest last."""
         return self.run.split(", ") if self.run else []
+
+    @property
+    def starts(self) -> int | None:
+        """Starts of a server that asked all prompts, as far as runs are known: a load that was cut has more runs."""
+        return min(len(set(self.runs)), self.passes) or None
 
 
 def measurement(
@@ -84,6 +92,7 @@ def measurement(
     *,
     boundaries: Sequence[int] | None = None,
     run: str | None = None,
+    patches: Sequence[str] | None = None,
 ) -> Measurement:
     """Turns a load's answers into the row of a report.
 
@@ -92,7 +101,7 @@ def measurement(
         load: its answers; several loads (passes, restarts) are pooled. At least one answer between them.
         baseline: the same prompts without speculation; the greedy texts are compared with it.
         boundaries: what the profile's ids tap on its engine, in slot order.
-        run: id of the server's run.
+        run: id of the server's run. patches: that were in when it was started; else those of the profile.
 
     Raises:
         WrongResult: WB-COUNTERS-CONTRADICT, where counters do not fit the profile's draft steps.
@@ -114,6 +123,7 @@ def measurement(
         run=run,
         concurrency=loads[0].concurrency,
         passes=len(loads),
+        patches=list(profile.patches if patches is None else patches),
         **_speed(profile, loads, sums),
         **_acceptance(profile, loads, sums),
     )

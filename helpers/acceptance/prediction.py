@@ -42,6 +42,7 @@ def speed_model(
     max_steps: int = 8,
     what_if: float | None = None,
     seed: int = 0,
+    starts: int | None = None,
 ) -> SpeedModel:
     """Predicts tokens/s per request for 1..max_steps draft steps.
 
@@ -51,6 +52,7 @@ def speed_model(
         num_steps: of the configuration that the loss is told for; its step time should be among ``times``.
         requests: the counters behind ``survival``, for intervals (bootstrap over requests).
         what_if: an accept rate, such as that of a mended wiring, to be held against the same step times.
+        starts: how often each of the servers behind ``times`` was started; with one, no interval knows of restarts.
 
     Raises:
         UsageError: ``WB-SPEED-INPUT`` when the numbers cannot belong together.
@@ -77,6 +79,7 @@ def speed_model(
         points=points,
         loss=Loss(num_steps, at.accept_length / (num_steps + 1), cost.baseline / at.seconds),
         assumptions=tuple(assumptions),
+        starts=starts,
     )
     if what_if is None:
         return replace(model, sentences=sentences(model, at))

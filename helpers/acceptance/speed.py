@@ -131,6 +131,7 @@ class SpeedModel:
 
     Attributes:
         what_if: the same predictions for another accept rate, where one was asked for.
+        starts: of the servers whose step times these are, the fewest of one; None where that is not known.
     """
 
     baseline_tokens_per_s: float
@@ -141,10 +142,12 @@ class SpeedModel:
     assumptions: tuple[str, ...]
     what_if: tuple[Predicted, ...] = ()
     sentences: tuple[str, ...] = field(default=())
+    starts: int | None = None
 
     @property
-    def best(self) -> Predicted:
-        return max(self.points, key=lambda p: p.tokens_per_s)
+    def best(self) -> Predicted | None:
+        """The fastest point; None where one number of steps was measured, which does not tell what a draft costs."""
+        return max(self.points, key=lambda p: p.tokens_per_s) if len(self.cost.measured) > 1 else None
 
     def at(self, num_steps: int) -> Predicted:
         return next(p for p in self.points if p.num_steps == num_steps)

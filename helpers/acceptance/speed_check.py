@@ -72,6 +72,7 @@ def model_of(
         requests=requests,
         max_steps=max_steps,
         what_if=what_if,
+        starts=min((one.starts for one in (row, baseline) if one.starts is not None), default=None),
     )
 
 

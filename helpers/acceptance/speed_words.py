@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from helpers.acceptance.speed import Predicted, SpeedModel
 
+ONE_START = (
+    "one start: the interval is over prompts only; another start of the same servers may move the step times, and with "
+    "them the break-even and the shares of the loss"
+)
+ONE_NUMBER = (
+    "no best number of draft steps is named: only num_steps {k} was measured, which does not tell a draft's cost from "
+    "a verify pass's; measure a second number of steps"
+)
+
 
 def sentences(model: SpeedModel, at: Predicted, *, accept_rate: float | None = None) -> tuple[str, ...]:
     """The verdict, what would be best, and what the loss is made of.
@@ -13,10 +22,15 @@ def sentences(model: SpeedModel, at: Predicted, *, accept_rate: float | None = N
         accept_rate: the one that `model.what_if` is for.
     """
     told = [_verdict(model, at)]
+    if model.starts == 1:
+        told.append(ONE_START)
     if accept_rate is not None:
         told.append(_if(model, at, accept_rate))
     best = model.best
-    if best.num_steps == at.num_steps:
+    if best is None:
+        told.append(ONE_NUMBER.format(k=", ".join(map(str, model.cost.measured))))
+        told += [f"assumed: {model.cost.assumption}"] if model.cost.assumption else []
+    elif best.num_steps == at.num_steps:
         told.append(f"no other number of steps up to {len(model.points)} is predicted to be faster")
     elif best.tokens_per_s < model.baseline_tokens_per_s:
         told.append(
@@ -43,7 +57,8 @@ def _verdict(model: SpeedModel, at: Predicted) -> str:
 
 def _if(model: SpeedModel, at: Predicted, rate: float) -> str:
     base, same = model.baseline_tokens_per_s, next(p for p in model.what_if if p.num_steps == at.num_steps)
-    best = max(model.what_if, key=lambda p: p.tokens_per_s)
+    # Of one measured number of steps no other can be told to be better.
+    best = same if model.best is None else max(model.what_if, key=lambda p: p.tokens_per_s)
     if same.tokens_per_s < base:
         text = f"at this step time even {rate:.0%} accepted cannot beat {_speed(base)} ({_speed(same.tokens_per_s)})"
     else:

@@ -60,6 +60,8 @@ class Versus(BaseModel):
         greedy_equal: all common greedy texts are equal; None where nothing was greedy.
         compared, differing: texts that were compared, and how many of them differ. first: the first of these.
         accept_rate: candidate minus baseline, where both speculate.
+        starts: of each server, the fewer of the two; None where that is not known. With one, no interval knows of
+            what a restart changes.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -72,6 +74,7 @@ class Versus(BaseModel):
     differing: int
     first: Difference | None
     accept_rate: PairedDifference | None
+    starts: int | None = None
 
 
 def versus(

@@ -119,4 +119,6 @@ def _flat(settings: Any, prefix: str = "") -> dict[str, Any]:
 def _shown(value: Any) -> str:
     if value is None:
         return "-"
+    if value == []:
+        return "none"
     return "[" + ", ".join(map(str, value)) + "]" if isinstance(value, list) else str(value)

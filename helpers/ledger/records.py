@@ -121,6 +121,13 @@ class Evidence(Entry):
     command: str | None = None
     note: str = ""
 
+    @property
+    def said(self) -> str:
+        """Summary and note, as sentences of their own."""
+        if not self.note:
+            return self.summary
+        return f"{self.summary}{'' if self.summary.endswith(('.', '!', '?')) else '.'} {self.note}"
+
     def __repr__(self) -> str:
         return f"{self.id}: {self.title} ({self.bearing} {', '.join(self.on) or 'nothing yet'})"
 

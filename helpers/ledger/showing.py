@@ -54,7 +54,7 @@ def evidence_rows(ledger: View, *, replaced: bool = False) -> list[dict[str, Any
             "on": ", ".join(e.on),
             "bearing": e.bearing,
             "title": e.title,
-            "summary": e.summary,
+            "summary": e.said,
             "source": e.source,
             "run": e.run or "",
             "n": f"{e.n:,} {e.unit or ''}".strip() if e.n is not None else "",
@@ -100,7 +100,7 @@ def ledger_text(ledger: View) -> str:
 
 def _evidence_text(ledger: View, e: Evidence) -> str:
     stale = "  STALE" if ledger.stale(e) else ""
-    return f"   {e.id} {e.bearing}: {e.title}: {e.summary}{_where(e)}{stale}"
+    return f"   {e.id} {e.bearing}: {e.title}: {e.said}{_where(e)}{stale}"
 
 
 def ledger_html(ledger: View) -> str:
@@ -152,7 +152,7 @@ def _row(ledger: View, h: Hypothesis) -> str:
 
 def _items(ledger: View, evidence: Iterable[Evidence]) -> str:
     return "<br>".join(
-        f"<b>{e.id}</b> {SIGNS[e.bearing]} {e.bearing}: {escape(e.title)} <small>{escape(e.summary)}{escape(_where(e))}"
+        f"<b>{e.id}</b> {SIGNS[e.bearing]} {e.bearing}: {escape(e.title)} <small>{escape(e.said)}{escape(_where(e))}"
         + (" <b>stale: its files changed</b>" if ledger.stale(e) else "")
         + "</small>"
         for e in evidence
@@ -184,7 +184,7 @@ def evidence_html(e: Evidence) -> str:
     on = f"{e.bearing} {', '.join(e.on)}" if e.on else "on no hypothesis yet"
     took = f", in the place of {e.replaces}" if e.replaces else ""
     files = f", {len(e.files)} files hashed" if e.files else ""
-    said = f"{escape(e.summary)}{escape(_where(e))}{files}{took}"
+    said = f"{escape(e.said)}{escape(_where(e))}{files}{took}"
     return f"<div><b>{e.id}</b> {on}: {escape(e.title)}<br><small>{said}</small></div>"
 
 

@@ -37,6 +37,10 @@ class AppliedPatch(BaseModel):
     sha256: str
     files: dict[str, str | None]
 
+    def __str__(self) -> str:
+        """Name and the beginning of its hash, as evidence has it."""
+        return f"{self.name}@{self.sha256[:12]}"
+
 
 class RunRecord(BaseModel):
     """run.json. What the box adds when the server starts is ``pid`` and below; secrets are masked in argv and env.

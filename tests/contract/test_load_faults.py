@@ -8,18 +8,21 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from http_faults import Faulty, faulty
 
 from helpers.acceptance import Prompt, run_load
-from helpers.acceptance.arms import UrlArm
+from helpers.acceptance.arms import Seat, UrlArm
 from helpers.acceptance.bench_run import Bench, bench
 from helpers.acceptance.bench_text import bench_text
 from helpers.acceptance.load_client import Request, answers
 from helpers.acceptance.load_settings import LoadSettings
 from helpers.errors import RemoteFailed, UsageError, WrongResult
+from helpers.ledger.results import summarise
 from helpers.serving import Profile, Speculation
 
 PROMPTS = [Prompt(f"p{n}", (n, 7, 7)) for n in range(5)]
@@ -182,6 +185,38 @@ def test_two_servers_are_asked_in_turn_and_compared(server: Faulty, tmp_path: Pa
     assert against.speed is not None
     assert (against.speed.pairs, against.speed.prompts) == (2, 5)
     assert against.speed.ci95[0] <= against.speed.ratio <= against.speed.ci95[1]
+
+
+@dataclass(frozen=True)
+class Started(UrlArm):
+    """A server with a run and patches of its own in every pass but where `once` says that it runs on."""
+
+    once: bool = False
+    starts: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def open(self, *, progress: bool = True) -> Iterator[Seat]:
+        self.starts.append(f"{self.name}-{0 if self.once else len(self.starts)}")
+        yield Seat(self.url, self.starts[-1], patches=("capture-embedding@0123456789ab",))
+
+
+@pytest.mark.parametrize(("once", "passes", "starts"), [(False, 1, 1), (True, 2, 1), (False, 2, 2)])
+def test_starts_and_patches_are_those_of_the_runs(
+    server: Faulty, tmp_path: Path, once: bool, passes: int, starts: int
+) -> None:
+    """One start, asked once or twice: intervals are over prompts only; it is said. A second call reads the same."""
+    plain = Profile(name="plain", engine="sglang==0.5.9", model="~/m")
+    for _ in range(2):
+        with faulty() as other:
+            arms = [Started(other.url, plain, once=once), Started(server.url, SPECULATING, once=once)]
+            found = bench(arms, PROMPTS, SETTINGS, tmp_path, passes=passes, progress=False)
+        assert [(arm.starts, arm.patches) for arm in found.arms] == [(starts, ["capture-embedding@0123456789ab"])] * 2
+        said = "plain, fast: one start: the interval is over prompts only" in bench_text(found)
+        assert (said, found.versus[0].starts) == (starts == 1, starts)
+        assert ("times the tokens/s (one start: " in summarise(found.versus[0]).summary) is (starts == 1)
+    assert summarise(found).patches == ("capture-embedding@0123456789ab",)
+    told = measure(server, tmp_path / "url")
+    assert (told.arms[0].starts, told.arms[0].patches) == (None, [])  # nobody started it here: what its profile says
 
 
 def test_contradicting_counters_are_refused_and_the_answers_kept(server: Faulty, tmp_path: Path) -> None:

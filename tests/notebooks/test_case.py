@@ -72,7 +72,8 @@ def test_the_source_is_read_without_any_other_notebook(folder: Path) -> None:
     assert re.search(r"^2642 .*embed_tokens", told, re.M), "a golden line of the patched file"
     assert "clean; byte for byte the old file: True" in told, "the patch came out"
     assert "begins as reported: True" in told
-    assert "a2a (holds: yes)" in told
+    assert "a2a (holds: no): off for this launch (moe_a2a_backend none)" in told
+    assert "graphs (holds: no): off for this launch (no CUDA graphs" in told
     assert raw(ran) == []
     # The threshold asks what ranks hold: the source alone is evidence, and no verdict.
     gather = alone.get("a2a-gather")

@@ -37,6 +37,16 @@ def test_claim_evidence_verdict(ledger: Ledger) -> None:
     assert verify(ledger.folder).good
 
 
+def test_a_note_is_shown_with_its_evidence_as_a_sentence_of_its_own(ledger: Ledger) -> None:
+    """It is often the reason why evidence bears as it does; without it the summary may read as the opposite."""
+    h = ledger.hypothesis("each rank sees its own tokens", **STATED)
+    given = {"on": h, "supports": False, "title": "the branch", "note": "moe_a2a_backend of the launch: none"}
+    e = ledger.evidence({"summary": "a tap is gathered", "n": 1}, **given)
+    for text in (e._repr_html_(), ledger._repr_html_(), repr(ledger)):
+        assert "a tap is gathered. moe_a2a_backend of the launch: none" in text
+    assert ledger.evidence_table().loc["E1", "summary"] == "a tap is gathered. moe_a2a_backend of the launch: none"
+
+
 def test_a_cell_that_runs_again_adds_nothing(ledger: Ledger) -> None:
     for _ in range(2):  # as two notebooks would, each with its own object
         again = open_ledger("case", title="Why is the drafter accepted so rarely?")

@@ -10,7 +10,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 from stories import HOSTILE, SECRET, told_story
 
-from helpers.acceptance.measurement import PairedDifference
+from helpers.acceptance.measurement import Measurement, PairedDifference
 from helpers.ledger import Ledger, open_ledger
 from helpers.ledger.appendix import place
 from helpers.ledger.check import verify
@@ -188,3 +188,14 @@ def test_nothing_private_is_in_any_file(story: Ledger) -> None:
         text = path.read_text().replace(get_plotlyjs(), "")
         for private in (SECRET, "/home/ann", "10.1.2.3", "gpu-17", "ann@", "//ann", "s3cretvalue", story.entries[0].by):
             assert private not in text, (path.name, private)
+
+
+def test_servers_that_differ_in_a_patch_alone_differ_in_the_table(story: Ledger) -> None:
+    """As a mended source beside the stock one: ids and dtype are the same, and the patch is what was changed."""
+    known = {"dtype": "float32", "aux_layer_ids": [1, 4, 8], "boundaries": [2, 5, 9], "greedy_equal": True}
+    figures = {"requests": 4, "tokens_per_s": 9.0, "first_difference": None}
+    for name, patches in (("patched", ["capture-embedding@0123456789ab"]), ("stock", [])):
+        story.evidence(Measurement(name=name, patches=patches, **known, **figures), title=name)  # type: ignore[arg-type]
+    rows = json.loads(story.report().json.read_text())["differences"]
+    told = next(row for row in rows if row["setting"] == "patches")
+    assert (told["patched"], told["stock"]) == ("[capture-embedding]", "none")

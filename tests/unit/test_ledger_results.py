@@ -61,6 +61,18 @@ def test_a_measurement_and_a_comparison() -> None:
     assert (several.source, several.n, len(several.values["results"])) == ("measurement", 1456, 2)
 
 
+def test_a_measured_server_has_the_patches_that_were_in() -> None:
+    """Its settings name them without their hashes, as a profile's do: two servers may differ in nothing else."""
+    one = summarise(MEASURED.model_copy(update={"patches": ["capture-embedding@0123456789ab"]}))
+    assert (one.patches, one.config["right"]["patches"]) == (
+        ("capture-embedding@0123456789ab",),
+        ["capture-embedding"],
+    )
+    stock = summarise(MEASURED.model_copy(update={"patches": []}))
+    assert (stock.patches, stock.config["right"]["patches"]) == ((), [])
+    assert "patches" not in summarise(MEASURED).config["right"]  # of a row that was kept before they were
+
+
 def test_a_configuration_is_known_by_its_settings_not_its_name() -> None:
     profile = get_profile("miswired")
     renamed = profile.model_copy(update={"name": "x", "note": "y"})

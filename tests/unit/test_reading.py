@@ -17,6 +17,7 @@ from helpers.source.patch_state import load_patch
 from helpers.source.reading import Statement, WiringReport, read_wiring
 from helpers.source.reading.allreduce import Chip
 from helpers.source.reading.conditions import UNKNOWN, evaluate
+from helpers.source.reading.statement import Topic
 from helpers.source.tree import SourceTree
 from helpers.source.unified import place
 
@@ -64,7 +65,7 @@ def test_the_cases_model_every_topic_with_its_lines() -> None:
     assert {s.topic: (s.holds, places(s)) for s in report.statements} == {
         "setter": (True, ["deepseek_v2.py:2963"]),
         "taps": (True, ["deepseek_v2.py:2728"]),
-        "a2a": (True, ["deepseek_v2.py:2632", "deepseek_v2.py:2633", "deepseek_v2.py:2726"]),
+        "a2a": (False, ["deepseek_v2.py:2632", "deepseek_v2.py:2633", "deepseek_v2.py:2726"]),
         "fusion": (
             True,
             [
@@ -72,7 +73,7 @@ def test_the_cases_model_every_topic_with_its_lines() -> None:
                 *("deepseek_v2.py:2430", "deepseek_v2.py:2728"),
             ],
         ),
-        "overlap": (True, ["deepseek_v2.py:2704", "deepseek_v2.py:2741"]),
+        "overlap": (False, ["deepseek_v2.py:2704", "deepseek_v2.py:2741"]),
         "graphs": (True, ["model_runner.py:609", "cuda_graph_runner.py:365", "model_runner.py:622"]),
         "order": (True, ["logits_processor.py:553", "logits_processor.py:562"]),
         "drafter": (True, ["llama_eagle3.py:135", "llama_eagle3.py:162"]),
@@ -84,6 +85,43 @@ def test_the_cases_model_every_topic_with_its_lines() -> None:
     assert "tensor_model_parallel_all_gather(hidden_states + residual, dim=0)" in a2a.summary
     assert "over tokens (dim 0), not over features" in a2a.summary
     assert dict(fusion.details) == {"max_tokens": 2048, "architecture": "DeepseekV3ForCausalLM", "spoils_taps": True}
+
+
+@pytest.mark.parametrize(
+    ("topic", "changed", "holds", "said"),
+    [
+        (
+            "a2a",
+            {},
+            False,
+            "off for this launch (moe_a2a_backend none); where it is on, under `self.enable_a2a_moe",
+        ),
+        ("a2a", {"moe_a2a_backend": "deepep"}, True, "under `self.enable_a2a_moe and i > "),
+        ("graphs", {}, True, "graphs are captured before the configured ids are set"),
+        ("graphs", {"disable_cuda_graph": True}, False, "off for this launch (no CUDA graphs: disabled); where it is"),
+        ("graphs", {"device": "cpu"}, False, "off for this launch (no CUDA graphs: --device cpu); where it is on, "),
+        ("overlap", {}, False, "off for this launch (no --enable-two-batch-overlap); where it is on, with two-batch "),
+        ("overlap", {"enable_two_batch_overlap": True}, True, "with two-batch overlap layers run in"),
+    ],
+)
+def test_what_holds_is_of_the_launch(topic: Topic, changed: dict[str, Any], holds: bool, said: str) -> None:
+    """A branch that is there and is not taken does not hold; its lines stay."""
+    statement = read("DeepseekV3ForCausalLM", **changed).of(topic)
+    assert (statement.holds, statement.unread) == (holds, "")
+    assert statement.summary.startswith(said)
+    assert statement.evidence
+
+
+def test_a_switch_that_asks_for_something_else_is_not_known(edited: Path) -> None:
+    edit(edited, "models/deepseek_v2.py", "self.enable_a2a_moe = True", "self.enable_a2a_moe = False")
+    nowhere = read("DeepseekV3ForCausalLM", edited, moe_a2a_backend="deepep").of("a2a")
+    assert (nowhere.holds, nowhere.unread) == (
+        None,
+        "what decides `self.enable_a2a_moe and i > self.first_k_dense_replace`",
+    )
+    edit(edited, "models/deepseek_v2.py", "self.enable_a2a_moe = False", "self.enable_a2a_moe = True")
+    edit(edited, "models/deepseek_v2.py", "if get_moe_a2a_backend().is_deepep()", "if gathers() and tp()")
+    assert read("DeepseekV3ForCausalLM", edited).of("a2a").holds is None
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def test_by_hand() -> None:
     assert [p.tokens_per_s for p in model.points[:3]] == pytest.approx([1.8 / 0.016, 2.4 / 0.022, 2.9 / 0.028])
     assert [p.break_even for p in model.points[:3]] == pytest.approx([1.6, 2.2, 2.8])
     assert model.at(3).ratio == pytest.approx(2.9 / 2.8)
+    assert model.best is not None
     assert model.best.num_steps == 1
     assert [p.seconds_measured for p in model.points[:3]] == [True, False, True]
     assert all(p.bounds == pytest.approx((p.tokens_per_s, p.tokens_per_s)) for p in model.points[:3])
@@ -58,6 +59,28 @@ def test_assumptions_are_said() -> None:
     few = " / ".join(speed_model((0.8, 0.6, 0.5), [TIMES[0], TIMES[2]], num_steps=3, max_steps=3).assumptions)
     assert "a verify pass costs a plain decode step" in few
     assert "survival beyond" not in few
+
+
+def test_one_measured_number_of_steps_names_no_best_one() -> None:
+    """The one step time fits a dear draft and a dear verify pass alike, and each has another best number."""
+    model = speed_model((0.8, 0.6, 0.5), [TIMES[0], TIMES[2]], num_steps=3, what_if=0.9)
+    told = " / ".join(model.sentences)
+    assert model.best is None
+    assert "no best number of draft steps is named: only num_steps 3 was measured" in told
+    assert "assumed: step times beyond num_steps 3: a verify pass costs a plain decode step" in told
+    assert "the best" not in told
+    assert "is predicted to be faster" not in told
+    assert " steps would give " not in told
+    assert "the best of 1 to 8" in " / ".join(speed_model((0.8, 0.6, 0.5), TIMES, num_steps=3).sentences)
+
+
+def test_one_start_is_said() -> None:
+    """A pass that was cut and went on has two runs and is one start; where no run is known, nothing is said."""
+    base, three = measured("plain", 0, 0.010), measured("three", 3, 0.028, [0.8, 0.6, 0.5])
+    for runs, passes, said in (("a", 1, True), ("a, b", 1, True), ("a, b", 2, False), (None, 1, False)):
+        row = three.model_copy(update={"run": runs, "passes": passes})
+        told = " / ".join(model_of(row, base).sentences)
+        assert ("one start: the interval is over prompts only" in told) is said, runs
 
 
 def test_loss_is_acceptance_times_overhead() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from helpers.ledger.results.base import Summary, reader, saved
+from helpers.ledger.results.base import Summary, names_of, reader, saved
 
 if TYPE_CHECKING:
     from helpers.acceptance.bench_result import Bench
@@ -24,7 +24,12 @@ def measurement(result: Measurement) -> Summary:
         said = f"accept rate {result.accept_rate:.3f} [{low:.3f}, {high:.3f}], accept length {result.accept_length:.2f}"
         said += f", {result.tokens_per_s:.1f} tokens/s"
     said += "" if result.greedy_equal is not False else "; greedy text DIFFERS from the baseline's"
-    ids = {"aux_layer_ids": result.aux_layer_ids, "boundaries": result.boundaries, "dtype": result.dtype}
+    settings: dict[str, Any] = {
+        "aux_layer_ids": result.aux_layer_ids,
+        "boundaries": result.boundaries,
+        "dtype": result.dtype,
+    }
+    settings |= {} if result.patches is None else {"patches": names_of(result.patches)}
     return Summary(
         source="measurement",
         title=f"acceptance of {result.name}",
@@ -35,7 +40,8 @@ def measurement(result: Measurement) -> Summary:
         seed=0,
         n=result.verify_steps if result.verify_steps is not None else result.requests,
         unit="verify steps" if result.verify_steps is not None else "requests",
-        config={result.name: ids},
+        patches=tuple(result.patches or ()),
+        config={result.name: settings},
         command=again(result),
     )
 
@@ -70,7 +76,8 @@ def versus(result: Versus) -> Summary:
     said = []
     if result.speed is not None:
         low, high = result.speed.ci95
-        said.append(f"{result.speed.ratio:.2f} [{low:.2f}, {high:.2f}] times the tokens/s")
+        once = " (one start: the interval is over prompts only)" if result.starts == 1 else ""
+        said.append(f"{result.speed.ratio:.2f} [{low:.2f}, {high:.2f}] times the tokens/s{once}")
     if result.accept_rate is not None:
         said.append(difference(result.accept_rate).summary)
     said.append(f"{result.differing} of {result.compared} texts differ")
@@ -100,6 +107,7 @@ def bench(result: Bench) -> Summary:
         files=((summary, None),) if summary.is_file() else (),
         keep=() if summary.is_file() else (saved("bench.json", result.record()),),
         run=", ".join(arm.run for arm in result.arms if arm.run) or None,
+        patches=tuple(dict.fromkeys(patch for arm in arms for patch in arm.patches)),
         seed=0,
         n=result.answered,
         unit="requests",

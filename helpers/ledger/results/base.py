@@ -80,6 +80,15 @@ def _together(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in every if not any(more.startswith(f"{name}@") for more in every))
 
 
+def names_of(patches: Iterable[str]) -> list[str]:
+    """Patches as settings that are compared: sorted, without their hashes.
+
+    >>> names_of(["capture-embedding@0123456789ab"])
+    ['capture-embedding']
+    """
+    return sorted({name.partition("@")[0] for name in patches})
+
+
 def placed(command: str, places: Mapping[str, str]) -> str:
     """The command with what stands for a word of it put in.
 

@@ -57,7 +57,7 @@ def record(result: RunRecord) -> Summary:
         run=result.id,
         profile=result.profile.name,
         profile_hash=profile_hash(result.profile),
-        patches=tuple(f"{patch.name}@{patch.sha256[:12]}" for patch in result.patches),
+        patches=tuple(map(str, result.patches)),
         versions={result.engine.name: result.engine.version or "unknown"},
         config={result.profile.name: settings(result.profile)},
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.ledger.files import sha256_of
-from helpers.ledger.results.base import Summary, jsonable, reader, saved
+from helpers.ledger.results.base import Summary, jsonable, names_of, reader, saved
 from helpers.serving.profile_file import PROFILE_FILE
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def capture_folder(path: Path) -> Summary:
     rows = sum(request["length"] for request in about["requests"])
     name = about.get("profile")
     launch = {"aux_layer_ids": about.get("aux_layer_ids"), "tp": about["tp_size"], **about.get("launch", {})}
+    launch |= {"patches": names_of(about["patches"])} if "patches" in about else {}  # an engine's own hook tells none
     files = [(path / "capture.json", sha256_of(path / "capture.json"))]
     files += [(path / file["name"], file["sha256"]) for file in about["files"]]
     return Summary(

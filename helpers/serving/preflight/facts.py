@@ -25,6 +25,7 @@ from helpers.source.patch_view import patches_in
 from helpers.source.reading import WiringReport, read_wiring
 from helpers.source.reading.allreduce import Chip
 from helpers.source.reading.drafter import EAGLE3, Drafter, read_drafter
+from helpers.source.reading.launched import graphs_on
 from helpers.source.tree import SourceTree, fetched
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Facts:
     @property
     def graphs(self) -> bool:
         """Whether passes are captured as CUDA graphs."""
-        return not self.settings["disable_cuda_graph"] and self.settings["device"] in (None, "cuda")
+        return graphs_on(self.settings)
 
     @property
     def draft_config(self) -> dict[str, Any]:

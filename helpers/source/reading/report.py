@@ -8,6 +8,7 @@ from typing import Any
 
 from helpers.source.reading import allreduce, drafter, graphs, joining, overlap, taps
 from helpers.source.reading.allreduce import Chip
+from helpers.source.reading.launched import graphs_for, overlap_for
 from helpers.source.reading.modules import ClassAt, model_classes
 from helpers.source.reading.statement import Statement, Topic, unread
 from helpers.source.tree import SourceTree
@@ -60,12 +61,16 @@ def read_wiring(
     classes = model_classes(tree, architecture)
     found = [_setter(tree, classes, architecture)]
     if classes:
-        found += taps.statements(tree, classes)
+        found += taps.statements(tree, classes, settings)
         found.append(allreduce.statement(tree, classes, architecture, settings, chip))
-        found.append(overlap.statement(tree, classes))
+        found.append(overlap_for(overlap.statement(tree, classes), settings))
     else:
         found += [unread(topic, f"no model file defines {architecture}") for topic in _OF_MODELS]
-    found += [graphs.statement(tree), joining.statement(tree), drafter.statement(tree, draft_architecture)]
+    found += [
+        graphs_for(graphs.statement(tree), settings),
+        joining.statement(tree),
+        drafter.statement(tree, draft_architecture),
+    ]
     return WiringReport(tree.name, tree.version, architecture, tuple(found))
 
 

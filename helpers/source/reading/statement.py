@@ -15,8 +15,9 @@ class Statement:
     """What the source says about one topic.
 
     Attributes:
-        holds: whether the matter is so (a branch exists, fusion is on, ...); None where that depends on what is not
-            known, or where the source could not be read: then ``unread`` says what stood in the way.
+        holds: whether the matter is so in the launch that was asked about (a branch is taken, fusion is on, ...); None
+            where that depends on what is not known, or where the source could not be read: then ``unread`` says what
+            stood in the way.
         summary: one sentence.
         evidence: the lines, in the order in which to read them.
         details: what a program needs of it, by topic.

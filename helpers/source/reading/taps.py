@@ -7,9 +7,12 @@ stage boundary (`stages.py`) appends one. What is written in another way is said
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from helpers.source.excerpts import Line
+from helpers.source.reading.launched import backend_test, off
 from helpers.source.reading.modules import ClassAt, FunctionNode, Module, called, calls
 from helpers.source.reading.stages import read_stage
 from helpers.source.reading.statement import Statement, unread
@@ -89,8 +92,12 @@ def _is_layers(node: ast.Subscript) -> bool:
     return ast.unparse(node.value) == "self.layers"
 
 
-def statements(tree: SourceTree, classes: list[ClassAt]) -> list[Statement]:
-    """What the taps are, and what a branch for all-to-all MoE backends gathers."""
+def statements(tree: SourceTree, classes: list[ClassAt], settings: Mapping[str, Any]) -> list[Statement]:
+    """What the taps are, and what a branch for all-to-all MoE backends gathers, where the launch takes it.
+
+    Args:
+        settings: server arguments by SGLang's names.
+    """
     found = read_taps(tree, classes)
     if found.owner is None or found.stopped is not None:
         names = ", ".join(one.node.name for one in classes)
@@ -115,11 +122,19 @@ def statements(tree: SourceTree, classes: list[ClassAt]) -> list[Statement]:
     tap = gathered[0]
     if tap.via:
         what = f"`{tap.gathered}` where `{tap.condition}`: moved over ranks as the input of that layer's attention is"
-        return [*said, Statement("a2a", True, f"a tap is {what}", (tap.line, tap.via[-1]))]
+        # Which layers move their input follows from how each one's rows are spread; that is not read.
+        summary = f"a tap is {what}; whether this launch moves any is not read"
+        return [*said, Statement("a2a", None, summary, (tap.line, tap.via[-1]))]
     over = ": over tokens (dim 0), not over features" if "dim=0" in (tap.gathered or "") else ""
     summary = f"under `{tap.condition}` a tap is `{tap.gathered}`{over}"
-    evidence = (*_lines_of(found.owner, tap.condition), tap.line)
-    return [*said, Statement("a2a", True, summary, evidence, (("condition", tap.condition),))]
+    switches = _switches(found.owner, tap.condition)
+    evidence = (*(found.owner.module.line(node) for pair in switches for node in pair), tap.line)
+    taken = backend_test([branch.test for branch, _ in switches], settings)
+    gather = Statement("a2a", taken, summary, evidence, (("condition", tap.condition),))
+    backend = settings.get("moe_a2a_backend", "none")
+    if taken is False:
+        return [*said, off(gather, f"moe_a2a_backend {backend}")]
+    return [*said, gather if taken else replace(gather, unread=f"what decides `{tap.condition}`")]
 
 
 def _described(tap: Tap) -> str:
@@ -219,13 +234,14 @@ def _method(module: Module, name: str) -> FunctionNode | None:
     return next((n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == name), None)
 
 
-def _lines_of(owner: ClassAt, condition: str) -> list[Line]:
+def _switches(owner: ClassAt, condition: str) -> list[tuple[ast.If, ast.Assign]]:
     """Where the flag of a condition (``self.enable_a2a_moe``) is switched on, and under what."""
     init = owner.method("__init__")
     branches = [node for node in ast.walk(init) if isinstance(node, ast.If)] if init is not None else []
     found = []
     for node in branches:
         for inner in node.body:
-            if isinstance(inner, ast.Assign) and ast.unparse(inner.targets[0]) in condition.split():
-                found += [owner.module.line(node), owner.module.line(inner)]
+            on = isinstance(inner, ast.Assign) and ast.unparse(inner.value) == "True"
+            if on and isinstance(inner, ast.Assign) and ast.unparse(inner.targets[0]) in condition.split():
+                found.append((node, inner))
     return found
