@@ -65,9 +65,10 @@ def norms(rows: pd.DataFrame) -> str:
         text = f"slot {slot} is fed vectors of {_points(size)}% of its trained size"
         alike = [o for o in sorted(trained) if _same_size(served[slot], trained[o])]
         if slot in alike:
-            text = f"slot {slot} has its trained size on every token"
+            text = f"slot {slot} has its trained size on every token, to {SAME_SIZE:.1%}"
         elif alike:
-            text += f", and has on every token the size of trained slot {_listed(list(map(str, alike)))}"
+            owner = _listed([str(other) for other in alike])
+            text += f", and has on every token the size of trained slot {owner}, to {SAME_SIZE:.1%}"
         told.append(text)
     return _sentence("; ".join(told)) + "." if told else "No slot is on both sides."
 

@@ -59,13 +59,13 @@ def test_a_slot_of_a_hundredth_and_one_that_has_the_size_of_another() -> None:
     text = said.norms(sizes([[1.0, 1.0], [100.0, 110.0]], [[100.0, 110.0], [400.0, 330.0]]))
     assert text == (
         "Slot 0 is fed vectors of 0.95% of its trained size; slot 1 is fed vectors of 29% of its trained size, and has "
-        "on every token the size of trained slot 0."
+        "on every token the size of trained slot 0, to 0.5%."
     )
 
 
 def test_equal_medians_are_not_equal_sizes() -> None:
     same = said.norms(sizes([[1.0, 2.0, 3.0]], [[1.0, 2.0, 3.0]]))
-    assert same == "Slot 0 has its trained size on every token."
+    assert same == "Slot 0 has its trained size on every token, to 0.5%."
     shuffled = said.norms(sizes([[3.0, 2.0, 1.0]], [[1.0, 2.0, 3.0]]))
     assert shuffled == "Slot 0 is fed vectors of 100% of its trained size."
 
