@@ -171,7 +171,9 @@ _GIVEN = {
 
 
 def _change(row: dict[str, Any]) -> str:
-    """``+24.0 points [+18.1, +30.7]``, and whether chance is excluded."""
+    """``+24.0 points [+18.1, +30.7]``, and whether chance is excluded; or that nothing changed at all."""
+    if not row["difference"] and row["low"] == row["high"]:
+        return "no change in any request"
     text = f"{100 * row['difference']:+.1f} points [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
     return text if row["low"] > 0 or row["high"] < 0 else f"{text}, not beyond chance"
 

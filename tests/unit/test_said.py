@@ -131,6 +131,12 @@ def test_what_a_slot_costs_and_the_bar_that_cannot_be_seen() -> None:
     )
 
 
+def test_a_change_that_changed_nothing_needs_no_interval() -> None:
+    rows = pd.DataFrame([(0, "zeros", 0.0, 0.0, 0.0), (1, "later", -0.1, -0.2, -0.05)])
+    text = said.slot_costs(rows.set_axis(["slot", "change", "difference", "low", "high"], axis=1))
+    assert text.endswith("Too short a bar to be seen: slot 0 given zeros (no change in any request).")
+
+
 def test_prompts_that_gain_and_lose() -> None:
     rows = pd.DataFrame({"prompt": ["a", "b", "c"], "first": [1.0, 2.0, 2.0], "second": [2.0, 2.0, 1.5], "steps": 9})
     assert said.prompts(rows, first="old", second="new") == (
