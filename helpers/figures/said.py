@@ -146,8 +146,8 @@ def slot_costs(rows: pd.DataFrame) -> str:
     put_right = sorted((c for c in cells if c["change"] == "right"), key=lambda c: -c["difference"])
     told = []
     if put_right:
-        parts = [f"slot {c['slot']} {_change(c)}" for c in put_right]
-        told.append(f"Put right alone, the accept rate changes by: {'; '.join(parts)}")
+        parts = [f"slot {c['slot']}: {_change(c)}" for c in put_right]
+        told.append(f"What putting one slot right does to the accept rate: {'; '.join(parts)}")
     others = [c for c in cells if c["change"] != "right"]
     if others:
         worst = min(others, key=lambda c: c["difference"])

@@ -125,7 +125,7 @@ def test_what_a_slot_costs_and_the_bar_that_cannot_be_seen() -> None:
     ]
     text = said.slot_costs(pd.DataFrame(rows, columns=["slot", "change", "difference", "low", "high"]))
     assert text == (
-        "Put right alone, the accept rate changes by: slot 2 +24.0 points [+18.1, +30.7]; slot 0 +2.0 points "
+        "What putting one slot right does to the accept rate: slot 2: +24.0 points [+18.1, +30.7]; slot 0: +2.0 points "
         "[-1.0, +5.0], not beyond chance. Of the other changes, slot 2 given zeros costs most: -10.0 points "
         "[-20.0, -5.0]. Too short a bar to be seen: slot 0 given zeros (+0.1 points [-0.2, +0.4], not beyond chance)."
     )
