@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json
+
 import pandas as pd
 import pytest
 
-from helpers.figures import remarks, said
+from helpers.figures import acceptance, acceptance_curves, acceptance_speed, remarks, said, wiring
+from helpers.paths import ROOT
+
+ROOMS = (acceptance, acceptance_curves, acceptance_speed, wiring)
+FIGURES = {
+    n for room in ROOMS for n, f in inspect.getmembers(room, inspect.isfunction) if f.__module__ == room.__name__
+}
 
 
 def curve(name: str, *points: tuple[float, float, float]) -> list[dict[str, object]]:
@@ -201,3 +211,21 @@ def test_the_outcome_follows_the_threshold_and_not_the_rates() -> None:
     rates = {"mended": "60%", "old": "20%"}
     assert remarks.outcome(rates, won=False, equal_text=True).startswith("acceptance did not come back")
     assert "NOT" in remarks.outcome(rates, won=True, equal_text=False)
+
+
+def drawing_cells() -> list[tuple[str, str, set[str]]]:
+    """Notebook, source and figures of each cell that draws one."""
+    found = []
+    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+        for cell in json.loads(path.read_text())["cells"]:
+            source = "".join(cell["source"]) if cell["cell_type"] == "code" else ""
+            calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+            drawn = {func.id for func in calls if isinstance(func, ast.Name)} & FIGURES
+            found += [(path.stem, source, drawn)] if drawn else []
+    return found
+
+
+def test_every_figure_of_a_notebook_has_its_sentence() -> None:
+    cells = drawing_cells()
+    assert {name[:2] for name, _, _ in cells} >= {"00", "40", "50", "60"}
+    assert [(name, drawn) for name, source, drawn in cells if source.count("said.") < len(drawn)] == []
