@@ -85,3 +85,18 @@ def outcome(rates: Mapping[str, str], *, won: bool, equal_text: bool) -> str:
     back = "acceptance came back" if won else "acceptance did not come back as the threshold asked"
     text = "is" if equal_text else "is NOT"
     return f"{back}: {name} accepts {now}, {before} {was}; greedy text {text} that without speculation"
+
+
+def between_starts(seconds: Mapping[str, float]) -> str:
+    """What the step times of servers that do the same work say of this session's noise.
+
+    Args:
+        seconds: of a verify step, by configuration; same models, draft steps and concurrency, other taps
+            (more accepted drafts make the drafter read a little more).
+    """
+    slowest, fastest = max(seconds.values()), min(seconds.values())
+    times = " and ".join(f"{1e3 * value:.1f} ms ({name})" for name, value in seconds.items())
+    return (
+        f"Other taps are almost the same work, and a verify step took {times}: a factor of {slowest / fastest:.2f} "
+        "that is more the machine's than the wiring's. No speed here is known better than that."
+    )

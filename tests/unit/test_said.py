@@ -229,3 +229,8 @@ def test_every_figure_of_a_notebook_has_its_sentence() -> None:
     cells = drawing_cells()
     assert {name[:2] for name, _, _ in cells} >= {"00", "40", "50", "60"}
     assert [(name, drawn) for name, source, drawn in cells if source.count("said.") < len(drawn)] == []
+
+
+def test_noise_between_starts_is_a_factor() -> None:
+    text = remarks.between_starts({"old": 0.035, "new": 0.07})
+    assert "35.0 ms (old) and 70.0 ms (new): a factor of 2.00" in text
