@@ -165,6 +165,8 @@ def describe_shares(shares: list[SlotShare]) -> str:
                 f"{s.contribution:6.3f}  {s.share:5.1%}"
                 for s in shares
             ),
+            "fc norm: of the columns of fc. input norm: mean length of what enters them. product: of the two, the",
+            "most that the slot can bring. brings: mean length of what it does bring. share: of the sum over slots.",
         ]
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from helpers.figures.theme import COLOURS, DASHES, MARKERS, band, dress
+from helpers.figures.palette import configurations
+from helpers.figures.theme import band, dress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,23 +20,23 @@ def survival(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    figure = go.Figure()
+    figure, styles = go.Figure(), configurations(rows["profile"])
     count = rows["profile"].nunique()
     for number, (profile, part) in enumerate(rows.groupby("profile", sort=False)):
         ordered = part.sort_values("k")
         # Side by side, so that equal curves do not hide each other.
         x = ordered["k"] + 0.04 * (number - (count - 1) / 2)
-        colour = COLOURS[number % len(COLOURS)]
-        band(figure, x, ordered["low"], ordered["high"], colour=colour, group=str(profile))
+        style = styles[str(profile)]
+        band(figure, x, ordered["low"], ordered["high"], colour=style.colour, group=str(profile))
         figure.add_scatter(
             x=x,
             y=ordered["survival"],
             name=str(profile),
             legendgroup=str(profile),
             mode="lines+markers",
-            marker={"symbol": MARKERS[number % len(MARKERS)], "size": 8},
+            marker={"symbol": style.marker, "size": 8},
             hovertemplate="%{fullData.name}: %{y:.1%}<extra></extra>",
-            line={"color": colour, "dash": DASHES[number % len(DASHES)]},
+            line={"color": style.colour, "dash": style.dash},
         )
     figure.update_xaxes(dtick=1)
     figure.update_yaxes(range=[0, 1], tickformat=".0%")
@@ -56,11 +57,12 @@ def accept_rates(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     """
     import plotly.graph_objects as go
 
+    styles = configurations(rows["profile"])
     figure = go.Figure(
         go.Bar(
             x=rows["profile"],
             y=rows["accept_rate"],
-            marker_color=[COLOURS[i % len(COLOURS)] for i in range(len(rows))],
+            marker_color=[styles[str(name)].colour for name in rows["profile"]],
             text=[f"{v:.1%}" for v in rows["accept_rate"]],
             textposition="inside",
             insidetextanchor="start",  # at the foot, clear of the error bar

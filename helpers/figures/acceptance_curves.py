@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from helpers.figures.theme import COLOURS, DASHES, MARKERS, band, dress
+from helpers.figures.palette import COLOURS, DASHES, GREY, MARKERS, configurations
+from helpers.figures.theme import band, dress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +128,7 @@ def prompt_scatter(rows: pd.DataFrame, *, first: str, second: str, caption: str)
         text=rows["prompt"],
         customdata=rows["steps"],
         marker={
-            "color": COLOURS[0],
+            "color": GREY,  # of both configurations, so of neither's colour
             "size": 6 + 14 * sizes / sizes.max(),
             "opacity": 0.65,
             "line": {"width": 1, "color": "white"},
@@ -148,17 +149,17 @@ def prompt_scatter(rows: pd.DataFrame, *, first: str, second: str, caption: str)
 
 
 def _curves(figure: go.Figure, rows: pd.DataFrame, *, x: str, y: str, hover: str) -> None:
-    for number, (profile, part) in enumerate(rows.groupby("profile", sort=False)):
-        ordered = part.sort_values(x)
-        colour = COLOURS[number % len(COLOURS)]
-        band(figure, ordered[x], ordered["low"], ordered["high"], colour=colour, group=str(profile))
+    styles = configurations(rows["profile"])
+    for profile, part in rows.groupby("profile", sort=False):
+        ordered, style = part.sort_values(x), styles[str(profile)]
+        band(figure, ordered[x], ordered["low"], ordered["high"], colour=style.colour, group=str(profile))
         figure.add_scatter(
             x=ordered[x],
             y=ordered[y],
             name=str(profile),
             legendgroup=str(profile),
             mode="lines+markers",
-            marker={"symbol": MARKERS[number % len(MARKERS)], "size": 8},
-            line={"color": colour, "dash": DASHES[number % len(DASHES)]},
+            marker={"symbol": style.marker, "size": 8},
+            line={"color": style.colour, "dash": style.dash},
             hovertemplate=f"%{{fullData.name}}: {hover}<extra></extra>",
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from helpers.figures.theme import COLOURS, DASHES, MARKERS, dress
+from helpers.figures.palette import COLOURS, DASHES, MARKERS, configurations
+from helpers.figures.theme import dress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,17 +105,25 @@ def throughput_by_acceptance(
     )
 
 
-def predicted(rows: pd.DataFrame, *, baseline: float, caption: str, measured: pd.DataFrame | None = None) -> go.Figure:
+def predicted(
+    rows: pd.DataFrame,
+    *,
+    baseline: float,
+    caption: str,
+    measured: pd.DataFrame | None = None,
+    profile: str | None = None,
+) -> go.Figure:
     """Predicted speed against draft steps, with what was measured beside it.
 
     Args:
         rows: as `helpers.acceptance.tables.prediction_rows` gives.
         baseline: tokens/s without speculation.
         measured: columns ``num_steps``, ``tokens_per_s``, ``low``, ``high``, where there are measurements.
+        profile: the configuration that is spoken of, whose colour the curve takes.
     """
     import plotly.graph_objects as go
 
-    figure = go.Figure()
+    figure, colour = go.Figure(), COLOURS[0] if profile is None else configurations([profile])[profile].colour
     figure.add_scatter(
         x=[rows["num_steps"].min() - 0.4, rows["num_steps"].max() + 0.4],
         y=[baseline, baseline],
@@ -127,7 +136,7 @@ def predicted(rows: pd.DataFrame, *, baseline: float, caption: str, measured: pd
         x=rows["num_steps"],
         y=rows["tokens_per_s"],
         mode="lines",
-        line={"color": COLOURS[0], "width": 1.5},
+        line={"color": colour, "width": 1.5},
         showlegend=False,
         hoverinfo="skip",
     )
@@ -141,7 +150,7 @@ def predicted(rows: pd.DataFrame, *, baseline: float, caption: str, measured: pd
             y=part["tokens_per_s"],
             mode="markers",
             name=f"predicted:<br>{basis}{note}",
-            marker={"color": COLOURS[0], "symbol": symbol, "size": 10, "line": {"width": 2, "color": COLOURS[0]}},
+            marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2, "color": colour}},
             error_y={
                 "type": "data",
                 "symmetric": False,

@@ -8,10 +8,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-# Okabe and Ito's palette: told apart with any common colour blindness, and in grey by the order of use.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "solid", "dash")
-MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
 # Perceptually even, and readable in grey: for cosines, whose differences near 1 matter.
 COSINE_SCALE = "Cividis"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from helpers.figures.theme import COLOURS, COSINE_SCALE, dress
+from helpers.figures.palette import BLACK, GREEN, SERVED, TRAINED, VERMILION
+from helpers.figures.theme import COSINE_SCALE, dress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,10 +26,10 @@ def token_pair(rows: pd.DataFrame, *, title: str, caption: str) -> go.Figure:
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.08, row_heights=[0.5, 0.5])
     token = rows[["request", "position", "token_id"]].to_numpy()
     lines = (
-        ("trained_norm", "trained norm", COLOURS[0], "solid", 1),
-        ("served_norm", "served norm", COLOURS[1], "dot", 1),
-        ("cosine", "cosine", COLOURS[6], "dot", 2),
-        ("centred", "centred cosine", COLOURS[2], "solid", 2),
+        ("trained_norm", "trained norm", TRAINED, "solid", 1),
+        ("served_norm", "served norm", SERVED, "dot", 1),
+        ("cosine", "cosine", BLACK, "dot", 2),
+        ("centred", "centred cosine", GREEN, "solid", 2),
     )
     for column, name, colour, dash, place in lines:
         figure.add_scatter(
@@ -95,7 +96,7 @@ def layer_tokens(
             x=[order],
             y=[boundary],
             mode="markers",
-            marker={"symbol": "x", "size": 14, "color": COLOURS[1], "line": {"color": "#fff", "width": 2}},
+            marker={"symbol": "x", "size": 14, "color": VERMILION, "line": {"color": "#fff", "width": 2}},
             hovertemplate=words + "<extra></extra>",
             showlegend=False,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from helpers.figures.theme import COLOURS, DASHES, dress
+from helpers.figures.palette import COLOURS, DASHES
+from helpers.figures.theme import dress
 
 if TYPE_CHECKING:
     import pandas as pd

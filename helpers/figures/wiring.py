@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from helpers.figures.theme import COLOURS, COSINE_SCALE, dress
+from helpers.figures.palette import SIDES, change_colour, slot_colour
+from helpers.figures.theme import COSINE_SCALE, dress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +22,7 @@ def feature_norms(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for colour, side in zip(COLOURS, ("trained", "served"), strict=False):
+    for side, colour in SIDES.items():
         part = rows[rows["side"] == side]
         figure.add_box(
             x=[f"slot {slot}" for slot in part["slot"]],
@@ -85,7 +86,7 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     """
     import plotly.graph_objects as go
 
-    figure, slots = go.Figure(), sorted(rows["slot"].unique())
+    figure = go.Figure()
     # A trained slot that was fed to another one lies exactly on its curve: it is drawn above it, as rings and dots.
     for (side, slot), part in rows.groupby(["side", "slot"]):
         ordered, trained = part.sort_values("boundary"), side == "trained"
@@ -103,7 +104,7 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
                 "opacity": 1,
             },
             line={
-                "color": COLOURS[slots.index(slot) % len(COLOURS)],
+                "color": slot_colour(int(str(slot))),
                 "dash": "dot" if trained else "solid",
                 "width": 2.5 if trained else 2,
             },
@@ -127,12 +128,12 @@ def slot_costs(rows: pd.DataFrame, *, caption: str) -> go.Figure:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for number, (change, part) in enumerate(rows.groupby("change", sort=False)):
+    for change, part in rows.groupby("change", sort=False):
         figure.add_bar(
             x=[f"slot {slot}" for slot in part["slot"]],
             y=100 * part["difference"],
             name=str(change),
-            marker_color=COLOURS[number % len(COLOURS)],
+            marker_color=change_colour(str(change)),
             hovertemplate="%{x}, %{fullData.name}: %{y:+.1f} points<extra></extra>",
             error_y={
                 "type": "data",

@@ -46,8 +46,8 @@ class Answers(Worded):
     def __str__(self) -> str:
         steps = sum(map(sum, self.histograms.values()))
         return (
-            f"{self.capture.name}: {len(self.histograms)} requests captured; of {self.new_tokens} new tokens each the "
-            f"server counted {steps} verify steps"
+            f"{self.capture.name}: {len(self.histograms)} requests captured; the server itself counted {steps} verify "
+            f"steps for the first {self.new_tokens} new tokens of each"
         )
 
 

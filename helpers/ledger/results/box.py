@@ -104,7 +104,7 @@ def overview(result: Overview) -> Summary:
     return Summary(
         source="facts",
         title=f"facts of {result.facts.box}",
-        summary=f"{_gpus(values)}, {_python(values)}, {len(result.servers)} servers; {said}",
+        summary=f"{_gpus(values)}, {_python(values)}, servers: {len(result.servers)}; {said}",
         values={
             "box": result.facts.box,
             "host": result.facts.host,

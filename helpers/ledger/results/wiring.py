@@ -42,7 +42,7 @@ def capture_folder(path: Path) -> Summary:
     return Summary(
         source="capture",
         title=f"capture of {name or 'a server'}",
-        summary=f"{rows} tokens of {len(about['requests'])} requests on {about['tp_size']} ranks, ids "
+        summary=f"{rows} tokens of {len(about['requests'])} requests at TP {about['tp_size']}, ids "
         f"{about.get('aux_layer_ids')}, {about['engine']['name']} {about['engine']['version']}",
         values={
             "capture": path.name,

@@ -1,0 +1,102 @@
+"""Sentences and cells of the notebooks that stand beside figures: the taps of a profile, what intervals cover."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+#: What a person would write of the lab's staged story, as notes about that.
+OF_THE_LAB = {
+    "trigger": "somebody changed the drafter's layer ids",
+    "limit": "The lab is a small model on a CPU: no speed of a GPU box, and no CUDA graphs, are shown.",
+}
+
+
+def taps(
+    name: str, ids: Sequence[int] | None, fed: Sequence[int], trained: Sequence[int], *, patch: str | None = None
+) -> str:
+    """Which boundaries a profile's ids tap, and which of training's they are not.
+
+    Args:
+        ids: as configured; None where the engine's own defaults are tapped.
+        fed, trained: boundaries by slot.
+        patch: the patch that one of the ids needs.
+    """
+    what = "no ids, so the engine's defaults" if ids is None else f"the ids {_numbers(ids)}"
+    text = f"{name}: {what} tap the boundaries {_numbers(fed)}, slot by slot; training had {_numbers(trained)}."
+    if patch is not None and ids is not None and any(i < 0 for i in ids):
+        text += f" That a negative id means the embedding (boundary 0) holds only while the patch {patch} is in."
+    if len(fed) != len(trained):
+        return f"{text} The number of slots differs: {len(fed)} against {len(trained)}."
+    wrong = [slot for slot, (one, other) in enumerate(zip(fed, trained, strict=True)) if one != other]
+    if not wrong:
+        return f"{text} Every slot is what it was in training."
+    lost = sorted(set(trained) - set(fed))
+    text += f" Slots that differ: {_numbers(wrong)}."
+    return f"{text} Boundaries that reach no slot any more: {_numbers(lost)}." if lost else text
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def starts(pairs: int) -> str:
+    """What the intervals of a session of the bench cover.
+
+    Args:
+        pairs: starts of every server.
+    """
+    if pairs == 1:
+        return (
+            "One start of each server: the intervals are over prompts only. Another start on a busy machine has other "
+            "step times, and the advice can turn with them; two or more pairs show how much."
+        )
+    return f"{pairs} starts of each server: speeds are over prompts and starts."
+
+
+def plain(value: object) -> object:
+    """A cell of a table as a person writes it: a list without brackets and quotes, an empty one as ``none``."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return value
+
+
+def recorded(hypotheses: int, evidence: int) -> str:
+    """What a ledger holds, and where to go when that is nothing."""
+    if not hypotheses and not evidence:
+        return (
+            "Nothing is recorded yet: run the notebooks 10 to 60 with this INVESTIGATION, or "
+            "`workbook investigate BOX RUN --train DUMP`, then this one again."
+        )
+    return f"{_count(hypotheses, 'hypothesis', 'hypotheses')}, {_count(evidence, 'piece', 'pieces')} of evidence"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def outcome(rates: Mapping[str, str], *, won: bool, equal_text: bool) -> str:
+    """Whether acceptance came back, with the rates that say so.
+
+    Args:
+        rates: by configuration, as text with intervals; the mended one first.
+        won: as the threshold decided that was set before. equal_text: greedy text as without speculation.
+    """
+    (name, now), (before, was) = rates.items()
+    back = "acceptance came back" if won else "acceptance did not come back as the threshold asked"
+    text = "is" if equal_text else "is NOT"
+    return f"{back}: {name} accepts {now}, {before} {was}; greedy text {text} that without speculation"
+
+
+def between_starts(seconds: Mapping[str, float]) -> str:
+    """What the step times of servers that do the same work say of this session's noise.
+
+    Args:
+        seconds: of a verify step, by configuration; same models, draft steps and concurrency, other taps
+            (more accepted drafts make the drafter read a little more).
+    """
+    slowest, fastest = max(seconds.values()), min(seconds.values())
+    times = " and ".join(f"{1e3 * value:.1f} ms ({name})" for name, value in seconds.items())
+    return (
+        f"Other taps are almost the same work, and a verify step took {times}: a factor of {slowest / fastest:.2f} "
+        "that is more the machine's than the wiring's. No speed here is known better than that."
+    )
