@@ -120,7 +120,8 @@ def recipe(ledger: View) -> list[str]:
         body += ["", f"# {ASKED_ANEW}", *(line for block in blocks for line in block)] if blocks else []
         blocks = dict.fromkeys(tuple(_lines(e, places)) for e in used)
         body += ["", f"# {head}", *(line for block in blocks for line in block)] if blocks else []
-    bare = [f"{e.id} ({e.title})" for e in everything if e.source != "run" and not with_ablation(e, everything).command]
+    # By id alone: a title may be anybody's text, and these lines are for a shell.
+    bare = [e.id for e in everything if e.source != "run" and not with_ablation(e, everything).command]
     if bare:
         body += ["", f"# no command of their own, seen in the notebooks or with what is above: {', '.join(bare)}"]
     name = shlex.quote(ledger.name)

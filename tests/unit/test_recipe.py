@@ -141,8 +141,8 @@ def test_what_each_slot_costs_has_its_command_and_what_has_none_is_named(ledger:
     ledger.evidence(Seen(line, "replay", run="miswired-1"))
     figure = go.Figure(layout={"title": {"text": "What each slot costs: one slot changed at a time"}})
     ledger.evidence(figure, title="costs", run="miswired-1")
-    last = ledger.evidence({"equal": 8}, title="counters")
+    last = ledger.evidence({"equal": 8}, title="counters\nrm -rf /")
     said = recipe(ledger)
     assert [line.partition("--new-tokens ")[2] for line in said if "--ablate" in line] == ["48 --ablate --right 2,5,9"]
     (bare,) = [line for line in said if "no command of their own" in line]
-    assert bare.endswith(f": {last.id} (counters)")
+    assert bare.endswith(f": {last.id}")
