@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helpers.ledger.reasking import anew, renewed, with_ablation
+from helpers.ledger.reasking import anew, made_in, renewed, with_ablation
 from helpers.paths import ROOT
 
 if TYPE_CHECKING:
@@ -106,13 +106,13 @@ class Places:
 
 def recipe(ledger: View) -> list[str]:
     """All commands, ready to be pasted into a shell in the workbook's checkout, once the variables are set."""
-    places = Places(ledger.folder)
     everything = ledger.state.evidence()
+    places = Places(made_in(everything, ledger.folder))
     kept = [e for e in (with_ablation(e, everything) for e in everything) if e.command and e.source != "run"]
     grouped = {kind for _, kinds in _GROUPS for kind in kinds}
     rest = tuple(dict.fromkeys(e.source for e in kept if e.source not in grouped))
     body: list[str] = []
-    new = anew(kept, ledger.folder)
+    new = anew(kept, places.folder)
     for head, kinds in (*_GROUPS, ("else", rest)):
         used = [e for e in kept if e.source in kinds]
         again = [renewed(e, new) for e in used] if kinds == ASKED else []

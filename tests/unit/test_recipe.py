@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,21 @@ def test_the_new_capture_is_asked_as_the_old_one_was(ledger: Ledger) -> None:
     places = [at for at, line in enumerate(said) if line.startswith(("workbook capture", "workbook diagnose"))]
     assert places == sorted(places)
     assert said.index(asked[0]) > next(at for at, line in enumerate(said) if "from the new capture" in line)
+
+
+def test_a_copied_investigations_recipe_names_the_copy(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = ledger.folder / "captures" / "x"
+    old.mkdir(parents=True)
+    (old / "capture.json").write_text("{}")
+    out = shlex.quote(str(ledger.folder / "captures-again" / "x"))
+    ledger.evidence(Seen(f"workbook capture BOX a --out {out}", "capture", files=((old / "capture.json", None),)))
+    ledger.evidence(Seen(shlex.join(["workbook", "diagnose", "--served", str(old), "--train", "DUMP"])))
+    before = recipe(ledger)
+    shutil.copytree(ledger.folder, tmp_path / "elsewhere" / "case")
+    monkeypatch.setenv(FOLDER, str(tmp_path / "elsewhere"))
+    assert recipe(open_ledger("case")) == before
 
 
 @pytest.mark.parametrize("box", ["lab", "ann@gpu"])
