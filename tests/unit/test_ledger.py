@@ -171,6 +171,15 @@ def test_a_look_at_an_investigation_makes_none(ledger: Ledger) -> None:
     assert ledgers() == []
 
 
+def test_a_note_without_words_is_not_told(ledger: Ledger) -> None:
+    """As a notebook's parameter that was left empty."""
+    for about in ("trigger", "limit"):
+        ledger.note(" ", about=about)
+    told = (ledger.report().markdown or Path()).read_text()
+    assert "Trigger: what set it off is not recorded." in told
+    assert "None was written down." in told
+
+
 def test_the_tables_have_the_columns_that_they_name(ledger: Ledger) -> None:
     h = ledger.hypothesis("a", **STATED)
     ledger.evidence({"x": 1}, on=h, title="x")
