@@ -100,7 +100,8 @@ def ledger_text(ledger: View) -> str:
 
 def _evidence_text(ledger: View, e: Evidence) -> str:
     stale = "  STALE" if ledger.stale(e) else ""
-    return f"   {e.id} {e.bearing}: {e.title}: {e.summary}{_where(e)}{stale}"
+    note = f"\n      {e.note}" if e.note else ""
+    return f"   {e.id} {e.bearing}: {e.title}: {e.summary}{_where(e)}{stale}{note}"
 
 
 def ledger_html(ledger: View) -> str:
@@ -153,6 +154,7 @@ def _row(ledger: View, h: Hypothesis) -> str:
 def _items(ledger: View, evidence: Iterable[Evidence]) -> str:
     return "<br>".join(
         f"<b>{e.id}</b> {SIGNS[e.bearing]} {e.bearing}: {escape(e.title)} <small>{escape(e.summary)}{escape(_where(e))}"
+        + (f"<br>{escape(e.note)}" if e.note else "")
         + (" <b>stale: its files changed</b>" if ledger.stale(e) else "")
         + "</small>"
         for e in evidence
@@ -184,7 +186,8 @@ def evidence_html(e: Evidence) -> str:
     on = f"{e.bearing} {', '.join(e.on)}" if e.on else "on no hypothesis yet"
     took = f", in the place of {e.replaces}" if e.replaces else ""
     files = f", {len(e.files)} files hashed" if e.files else ""
-    said = f"{escape(e.summary)}{escape(_where(e))}{files}{took}"
+    note = f"<br>{escape(e.note)}" if e.note else ""
+    said = f"{escape(e.summary)}{escape(_where(e))}{files}{took}{note}"
     return f"<div><b>{e.id}</b> {on}: {escape(e.title)}<br><small>{said}</small></div>"
 
 
