@@ -42,8 +42,7 @@ _NOTEBOOK_LINK = re.compile(r"<a href=\"(?P<name>[\w.-]+)\.ipynb\"(?P<rest>[^>]*
 # nbconvert's page breaks printed text within words, and gives code of a Markdown output the font of prose.
 _STYLE = """<style>
 .jp-OutputArea pre, .jp-RenderedText pre { word-break: normal; overflow-wrap: anywhere; }
-pre, code, pre code { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-.jp-OutputArea .jp-RenderedMarkdown pre, .jp-OutputArea .jp-RenderedMarkdown pre * {
+.jp-OutputArea pre, .jp-OutputArea pre *, .jp-OutputArea code {
   font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
 }
 </style>"""

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 ABLATION = "What each slot costs"
 
 
+def made_in(evidence: Sequence[Evidence], folder: Path) -> Path:
+    """The investigation's folder as its commands have it: another one than today's where it was copied since."""
+    homes = {Path(f.path).parent.as_posix() for e in evidence for f in e.files if f.path.endswith("capture.json")}
+    ends = [f"/{folder.name}/{home}" for home in homes if not home.startswith("..")]
+    words = (word for e in evidence for word in shlex.split(e.command or "") if Path(word).is_absolute())
+    found = (Path(word[: -len(end)]) / folder.name for word in words for end in ends if word.endswith(end))
+    return next(found, folder)
+
+
 def anew(evidence: Sequence[Evidence], folder: Path) -> dict[str, str]:
     """Where a capture lies -> where its command puts a new one of the same."""
     found = {}

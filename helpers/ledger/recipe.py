@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helpers.ledger.reasking import anew, renewed, with_ablation
+from helpers.ledger.reasking import anew, made_in, renewed, with_ablation
 from helpers.paths import ROOT
 
 if TYPE_CHECKING:
@@ -106,13 +106,13 @@ class Places:
 
 def recipe(ledger: View) -> list[str]:
     """All commands, ready to be pasted into a shell in the workbook's checkout, once the variables are set."""
-    places = Places(ledger.folder)
     everything = ledger.state.evidence()
+    places = Places(made_in(everything, ledger.folder))
     kept = [e for e in (with_ablation(e, everything) for e in everything) if e.command and e.source != "run"]
     grouped = {kind for _, kinds in _GROUPS for kind in kinds}
     rest = tuple(dict.fromkeys(e.source for e in kept if e.source not in grouped))
     body: list[str] = []
-    new = anew(kept, ledger.folder)
+    new = anew(kept, places.folder)
     for head, kinds in (*_GROUPS, ("else", rest)):
         used = [e for e in kept if e.source in kinds]
         again = [renewed(e, new) for e in used] if kinds == ASKED else []
@@ -120,7 +120,8 @@ def recipe(ledger: View) -> list[str]:
         body += ["", f"# {ASKED_ANEW}", *(line for block in blocks for line in block)] if blocks else []
         blocks = dict.fromkeys(tuple(_lines(e, places)) for e in used)
         body += ["", f"# {head}", *(line for block in blocks for line in block)] if blocks else []
-    bare = [f"{e.id} ({e.title})" for e in everything if e.source != "run" and not with_ablation(e, everything).command]
+    # By id alone: a title may be anybody's text, and these lines are for a shell.
+    bare = [e.id for e in everything if e.source != "run" and not with_ablation(e, everything).command]
     if bare:
         body += ["", f"# no command of their own, seen in the notebooks or with what is above: {', '.join(bare)}"]
     name = shlex.quote(ledger.name)

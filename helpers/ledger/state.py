@@ -103,8 +103,9 @@ class State:
         return [entry for entry in entries if isinstance(entry, Amendment) and entry.hypothesis == hypothesis]
 
     def notes(self, about: str) -> list[Note]:
-        """Notes of one kind, in order."""
-        return [entry for entry in self.entries.values() if isinstance(entry, Note) and entry.about == about]
+        """Notes of one kind, in order; one without a word says nothing."""
+        told = [entry for entry in self.entries.values() if isinstance(entry, Note) and entry.about == about]
+        return [note for note in told if note.text.strip()]
 
     def doubts(self, hypothesis: str) -> list[str]:
         """Why a verdict may have to be looked at again, in words."""

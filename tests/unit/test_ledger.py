@@ -181,6 +181,24 @@ def test_a_look_at_an_investigation_makes_none(ledger: Ledger) -> None:
     assert ledgers() == []
 
 
+def test_a_note_is_shown_with_its_evidence(ledger: Ledger) -> None:
+    """It may be the reason why the evidence points where it does."""
+    h = ledger.hypothesis("a", **STATED)
+    e = ledger.evidence({"x": 1}, on=h, supports=False, title="x", note="backend <none>")
+    assert "backend <none>" in repr(ledger)
+    for shown in (ledger._repr_html_(), e._repr_html_()):
+        assert "backend &lt;none&gt;" in shown
+
+
+def test_a_note_without_words_is_not_told(ledger: Ledger) -> None:
+    """As a notebook's parameter that was left empty."""
+    for about in ("trigger", "limit"):
+        ledger.note(" ", about=about)
+    told = (ledger.report().markdown or Path()).read_text()
+    assert "Trigger: what set it off is not recorded." in told
+    assert "None was written down." in told
+
+
 def test_the_tables_have_the_columns_that_they_name(ledger: Ledger) -> None:
     h = ledger.hypothesis("a", **STATED)
     ledger.evidence({"x": 1}, on=h, title="x")

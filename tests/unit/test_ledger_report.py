@@ -17,7 +17,9 @@ from helpers.ledger.check import verify
 from helpers.ledger.files import look
 from helpers.ledger.legends import legend
 from helpers.ledger.report import _fits
+from helpers.panels.markup import text as cell_text
 from helpers.paths import DATA, ROOT
+from helpers.revision import revision
 from helpers.wiring.replay.result import Rated, Versus
 
 
@@ -161,6 +163,19 @@ def test_a_copied_investigation_finds_its_files_in_the_checkout(
     assert look(other, ledger.folder, since="2999-01-01T00:00:00+00:00") == "changed", "its bytes are read"
     gone = copied.model_copy(update={"path": f"{climb}/lab/nothing.md"})
     assert look(gone, ledger.folder) == "missing"
+
+
+def test_names_in_backticks_are_code_in_tables_as_well(story: Ledger) -> None:
+    story.evidence({"summary": "a tap is `all_gather(<x>)`"}, title="a statement", note="its launch: none")
+    page = story.report().html.read_text()
+    cell = "a tap is <code>all_gather(&lt;x&gt;)</code>. Its launch: none</td>"
+    assert cell in page
+    assert cell_text("a `b<c`") == "a <code>b&lt;c</code>"
+
+
+def test_a_report_tells_the_workbook_that_made_it(story: Ledger) -> None:
+    assert json.loads(story.report().json.read_text())["workbook"] == revision()
+    assert re.fullmatch(r"\d+\.\d+\.\d+, commit (not known|[0-9a-f]{12}( and changes)?)", revision())
 
 
 def test_hostile_strings_are_text(story: Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,21 @@ def test_the_new_capture_is_asked_as_the_old_one_was(ledger: Ledger) -> None:
     assert said.index(asked[0]) > next(at for at, line in enumerate(said) if "from the new capture" in line)
 
 
+def test_a_copied_investigations_recipe_names_the_copy(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = ledger.folder / "captures" / "x"
+    old.mkdir(parents=True)
+    (old / "capture.json").write_text("{}")
+    out = shlex.quote(str(ledger.folder / "captures-again" / "x"))
+    ledger.evidence(Seen(f"workbook capture BOX a --out {out}", "capture", files=((old / "capture.json", None),)))
+    ledger.evidence(Seen(shlex.join(["workbook", "diagnose", "--served", str(old), "--train", "DUMP"])))
+    before = recipe(ledger)
+    shutil.copytree(ledger.folder, tmp_path / "elsewhere" / "case")
+    monkeypatch.setenv(FOLDER, str(tmp_path / "elsewhere"))
+    assert recipe(open_ledger("case")) == before
+
+
 @pytest.mark.parametrize("box", ["lab", "ann@gpu"])
 def test_the_lab_is_started_before_anything_is_asked_of_it(ledger: Ledger, box: str) -> None:
     ledger.evidence(Seen(f"workbook facts {box}", "facts"))
@@ -141,8 +157,8 @@ def test_what_each_slot_costs_has_its_command_and_what_has_none_is_named(ledger:
     ledger.evidence(Seen(line, "replay", run="miswired-1"))
     figure = go.Figure(layout={"title": {"text": "What each slot costs: one slot changed at a time"}})
     ledger.evidence(figure, title="costs", run="miswired-1")
-    last = ledger.evidence({"equal": 8}, title="counters")
+    last = ledger.evidence({"equal": 8}, title="counters\nrm -rf /")
     said = recipe(ledger)
     assert [line.partition("--new-tokens ")[2] for line in said if "--ablate" in line] == ["48 --ablate --right 2,5,9"]
     (bare,) = [line for line in said if "no command of their own" in line]
-    assert bare.endswith(f": {last.id} (counters)")
+    assert bare.endswith(f": {last.id}")
