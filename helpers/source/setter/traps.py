@@ -34,10 +34,11 @@ class Trap:
     """One coded trap.
 
     Codes: ``never-fires`` (an id for which no tap is taken), ``fails-at-layer`` (taking its tap raises: the server
-    fails in its first forward pass), ``out-of-reach`` (no layer at which it could be taken), ``collapses`` (several ids, one tap), ``reordered`` (slots are in layer order, not in that of
-    the ids), ``wraps-around`` (a negative id counted from the end), ``residual-omitted`` (the tap is a layer's own
-    output), ``refused`` (the engine raises: too few taps, or the setter itself), ``no-ids`` (none tap the boundaries
-    asked for), ``ids-ignored`` and ``aux-off`` (of a drafter's config).
+    fails in its first forward pass), ``out-of-reach`` (no layer at which it could be taken), ``collapses`` (several
+    ids, one tap), ``reordered`` (slots are in layer order, not in that of the ids), ``wraps-around`` (a negative id
+    counted from the end), ``residual-omitted`` (the tap is a layer's own output), ``refused`` (the engine raises: too
+    few taps, or the setter itself), ``no-ids`` (none tap the boundaries asked for), ``ids-ignored`` and ``aux-off``
+    (of a drafter's config).
     """
 
     code: str
