@@ -31,6 +31,7 @@ from helpers.acceptance.sources import (
     read_log,
 )
 from helpers.acceptance.sources.lines import LONGEST, Line, split_lines
+from helpers.commands.counters import _answers
 from helpers.errors import UsageError, WorkbookError, WrongResult
 
 START = "[2026-11-30 05:42:33] server_args=ServerArgs(speculative_num_steps=3, speculative_num_draft_tokens=4)"
@@ -215,3 +216,17 @@ def test_a_log_alone_is_not_said_to_be_the_lower_of_two() -> None:
     found = read_log([START, decode(1.0, 0), decode(2.17, 1)], engine="sglang==0.5.9")
     assert "over the same verify steps this is the lower" in found.definition
     assert "it may stand above them too" in found.definition
+
+
+def test_a_bench_is_read_by_the_run_that_it_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"name": "mended", "dtype": "float32", "aux_layer_ids": None, "boundaries": None, "requests": 16}
+    row |= {"tokens_per_s": 1.0, "greedy_equal": None, "first_difference": None, "run": "mended-1, mended-2"}
+    with pytest.raises(UsageError, match=r"it has no summary\.json"):
+        _answers(tmp_path, "mended-2")
+    (tmp_path / "summary.json").write_text(json.dumps({"arms": [row]}))
+    assert _answers(tmp_path, "mended-2").name == _answers(tmp_path, "mended").name == "mended"
+    with pytest.raises(UsageError, match="measured no right-1; it has mended, mended-1, mended-2"):
+        _answers(tmp_path, "right-1")
+    status, _, err = run_cli("server.log", "--bench", str(tmp_path), capsys=capsys)
+    assert status == 2
+    assert "--bench needs a run on a box" in err
