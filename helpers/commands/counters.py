@@ -15,6 +15,7 @@ from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
 
 if TYPE_CHECKING:
+    from helpers.acceptance.measurement import Measurement
     from helpers.acceptance.sources import Counters
 
 
@@ -42,6 +43,9 @@ def counters(
     num_steps: Annotated[
         int | None, typer.Option(min=1, help="Draft steps of the server: length of survival with topk > 1.")
     ] = None,
+    bench: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With RUN: a bench of it, whose answers' rate is put beside.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Says what acceptance saved answers, a log, a /metrics page or a /server_info answer show, in one meaning.
@@ -51,6 +55,13 @@ def counters(
     numbers. Exit 1 where they contradict each other.
     """
     if run is None:
+        if bench is not None:
+            raise UsageError(
+                "WB-USAGE",
+                "--bench needs a run on a box",
+                expected="workbook counters BOX RUN --bench DIR",
+                next="workbook runs BOX",
+            )
         if follow:
             raise UsageError(
                 "WB-USAGE",
@@ -63,10 +74,36 @@ def counters(
         return
     for found in _from_run(file, run, engine, follow, draft_tokens):
         if not follow:
-            emit(found.model_dump(mode="json"), as_json=as_json, text=str(found))
+            values, text = found.model_dump(mode="json"), str(found)
+            if bench is not None:
+                from helpers.acceptance.sources import beside
+
+                values["beside"] = beside(found, _answers(bench, run))
+                text += f"\nbeside: {values['beside']}"
+            emit(values, as_json=as_json, text=text)
             continue
         sys.stdout.write((json.dumps(found.model_dump(mode="json")) if as_json else _short(found)) + "\n")
         sys.stdout.flush()
+
+
+def _answers(folder: Path, run: str) -> Measurement:
+    """What a bench measured of a run, by its id or its profile's name."""
+    from helpers.acceptance.bench_run import SUMMARY
+    from helpers.acceptance.measurement import Measurement
+
+    file = folder / SUMMARY
+    arms = json.loads(file.read_text())["arms"] if file.is_file() else []
+    rows = [Measurement.model_validate(arm) for arm in arms]
+    found = next((row for row in rows if run in (row.name, *row.runs)), None)
+    if found is None:
+        told = ", ".join(word for row in rows for word in (row.name, *row.runs))
+        raise UsageError(
+            "WB-USAGE",
+            f"--bench {folder} measured no {run}" + (f"; it has {told}" if told else f"; it has no {SUMMARY}"),
+            expected="the folder of a bench of that run, with its summary.json",
+            next="the last line of `workbook bench` names its folder",
+        )
+    return found
 
 
 def _from_file(

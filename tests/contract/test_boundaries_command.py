@@ -52,7 +52,7 @@ def test_traps_are_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     status, printed = call(capsys, *source(tmp_path), "--ids=-1,2,4")
     assert status == 1
     assert printed["boundaries"] == [3, 5]
-    assert [(trap["code"], trap["ids"]) for trap in printed["traps"]] == [("never-fires", [-1])]
+    assert [(trap["code"], trap["ids"]) for trap in printed["traps"]] == [("fails-at-layer", [-1])]
 
 
 def test_an_empty_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,7 @@ def test_the_case(trees: dict[str, SourceTree]) -> None:
     assert resolve(after, "deepseek_v2", [2, 30, 58], 61).boundaries == (2, 30, 58)
     miswired = resolve(before, "deepseek_v2", [-1, 2, 30], 61)
     assert miswired.boundaries == (3, 31)
-    assert [(t.code, t.ids) for t in miswired.traps] == [("never-fires", (-1,))]
+    assert [(t.code, t.ids) for t in miswired.traps] == [("fails-at-layer", (-1,))]
     assert "NoneType" in miswired.traps[0].summary
 
 

@@ -17,8 +17,21 @@ import pytest
 
 from helpers import cli
 from helpers.acceptance.counters import RequestCounters, from_meta_info
-from helpers.acceptance.sources import LogReader, decode_rows, follow, kind_of, read_blocks, read_counters, read_log
+from helpers.acceptance.measurement import Measurement
+from helpers.acceptance.sources import (
+    Counters,
+    LogReader,
+    Size,
+    beside,
+    decode_rows,
+    follow,
+    kind_of,
+    read_blocks,
+    read_counters,
+    read_log,
+)
 from helpers.acceptance.sources.lines import LONGEST, Line, split_lines
+from helpers.commands.counters import _answers
 from helpers.errors import UsageError, WorkbookError, WrongResult
 
 START = "[2026-11-30 05:42:33] server_args=ServerArgs(speculative_num_steps=3, speculative_num_draft_tokens=4)"
@@ -160,3 +173,60 @@ def test_the_command_refuses_contradictions_and_missing_files(
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(WorkbookError, match="cannot be read"):
         read_counters(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("log", "answers", "said"),
+    [
+        (0.578, 0.600, "the lower of the two, by no more than drafts beyond an answer's end can make it (0.080)"),
+        (
+            0.578,
+            0.567,
+            "the higher of the two, which drafts beyond an answer's end cannot make it; it is of other ",
+        ),
+        (0.400, 0.600, "lower by more than drafts beyond an answer's end can make it (at most 0.080); it is of other"),
+        (0.600, 0.600, "equal"),
+    ],
+)
+def test_a_log_is_said_to_be_lower_only_where_it_is(log: float, answers: float, said: str) -> None:
+    """16 answers over 200 verify steps: their last steps are 8% of all."""
+    size = Size(verify_steps=None, lines=3)
+    told = {"survival": None, "n": size, "source": "sglang-log", "definition": "", "warnings": []}
+    read = Counters.model_validate({"accept_length": 2.7, "accept_rate": log, **told})
+    row = Measurement(
+        name="mended",
+        dtype="float32",
+        aux_layer_ids=None,
+        boundaries=None,
+        requests=16,
+        tokens_per_s=1.0,
+        greedy_equal=None,
+        first_difference=None,
+        accept_rate=answers,
+        survival=[0.7, 0.6, 0.5],
+        verify_steps=200,
+    )
+    both = f"accept rate {log:.3f} by sglang-log, {answers:.3f} by the answers: "
+    assert beside(read, row).startswith(both + said)
+    assert "cannot be compared" in beside(read.model_copy(update={"accept_rate": None}), row)
+
+
+def test_a_log_alone_is_not_said_to_be_the_lower_of_two() -> None:
+    """After a bench of the lab its rate stood above that of the answers: it leaves out its warm-up line."""
+    found = read_log([START, decode(1.0, 0), decode(2.17, 1)], engine="sglang==0.5.9")
+    assert "over the same verify steps this is the lower" in found.definition
+    assert "it may stand above them too" in found.definition
+
+
+def test_a_bench_is_read_by_the_run_that_it_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"name": "mended", "dtype": "float32", "aux_layer_ids": None, "boundaries": None, "requests": 16}
+    row |= {"tokens_per_s": 1.0, "greedy_equal": None, "first_difference": None, "run": "mended-1, mended-2"}
+    with pytest.raises(UsageError, match=r"it has no summary\.json"):
+        _answers(tmp_path, "mended-2")
+    (tmp_path / "summary.json").write_text(json.dumps({"arms": [row]}))
+    assert _answers(tmp_path, "mended-2").name == _answers(tmp_path, "mended").name == "mended"
+    with pytest.raises(UsageError, match="measured no right-1; it has mended, mended-1, mended-2"):
+        _answers(tmp_path, "right-1")
+    status, _, err = run_cli("server.log", "--bench", str(tmp_path), capsys=capsys)
+    assert status == 2
+    assert "--bench needs a run on a box" in err

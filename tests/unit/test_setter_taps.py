@@ -58,10 +58,14 @@ def test_ids_that_tap_nothing(tmp_path: Path, wrong: int, code: str) -> None:
 
 
 def test_the_embedding_where_the_residual_is_none(tmp_path: Path) -> None:
-    """Stock 0.5.9: `hidden_states + None` raises; models that mind it tap the embedding."""
+    """Stock 0.5.9: `hidden_states + None` stops the server at layer 0; models that mind it tap the embedding."""
     stock = read(tiny(tmp_path), [-1, 2])
     assert stock.boundaries == (3,)
-    assert [(t.code, t.ids) for t in stock.traps] == [("never-fires", (-1,))]
+    assert [(t.code, t.ids) for t in stock.traps] == [("fails-at-layer", (-1,))]
+    said = (
+        "the id -1: the server fails in its first forward pass, at layer 0, where there is no residual yet (TypeError, "
+    )
+    assert stock.traps[0].summary.startswith(said)
     assert "NoneType" in stock.traps[0].summary
     assert stock.traps[0].place is not None
     assert "hidden_states + residual" in stock.traps[0].place.text

@@ -19,8 +19,8 @@ WITH_BONUS, DRAFTS_ONLY = "L/N", "(L-1)/(N-1)"
 RULES = (WITH_BONUS, DRAFTS_ONLY)
 #: What the log, /metrics and /server_info of 0.5.9 leave out (speculative/eagle_info.py cuts before it counts).
 KEPT_ONLY = (
-    "Drafts beyond a request's end are not counted (meta_info counts them): with short answers this is the lower of "
-    "the two, by at most num_steps tokens an answer."
+    "Drafts beyond a request's end are not counted (meta_info counts them): over the same verify steps this is the "
+    "lower of the two, by at most num_steps tokens an answer."
 )
 #: N beyond this is not looked for; SGLang's largest trees have 64 tokens.
 LARGEST = 128

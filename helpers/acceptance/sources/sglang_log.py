@@ -260,7 +260,8 @@ def _definition(
             text += f"it says {said[0]:.3f} where correct / proposed drafts is {rate:.3f}."
         else:
             text += "ours is (L - 1) / (N - 1)."
-        text += f" {KEPT_ONLY}"
+        text += f" {KEPT_ONLY} A log's intervals are other steps than those of the answers alone (the warm-up line is "
+        text += "left out, what came after the last line is not in it), so it may stand above them too."
     else:
         text += "That is correct / proposed drafts, as ours."
     return text

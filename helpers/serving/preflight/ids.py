@@ -10,6 +10,7 @@ from helpers.serving.preflight.finding import Finding, found
 #: Trap of the boundary resolver -> code and severity here.
 _TRAPS = {
     "never-fires": ("ids-never-fire", "error"),
+    "fails-at-layer": ("ids-never-fire", "error"),
     "out-of-reach": ("ids-out-of-reach", "error"),
     "collapses": ("ids-duplicate", "error"),
     "reordered": ("ids-reordered", "warning"),

@@ -24,7 +24,9 @@ def ids_for(
         return None  # Taps are taken from the first layer to the last, each once.
     for ids in candidates(wanted):
         found = resolve(tree, model, ids, num_layers, architecture=architecture)
-        if found.boundaries == wanted and not any(t.code in ("refused", "never-fires") for t in found.traps):
+        if found.boundaries == wanted and not any(
+            t.code in ("refused", "never-fires", "fails-at-layer") for t in found.traps
+        ):
             return found
     return None
 

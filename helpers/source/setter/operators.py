@@ -86,7 +86,9 @@ class Operators(Attributes):
             sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}.get(type(op), type(op).__name__)
             kinds = " and ".join(f"'{'NoneType' if v is None else 'Tensor'}'" for v in (a, b))
             message = f"unsupported operand type(s) for {sign}: {kinds}"
-            raise Raised("TypeError", message, self.place(node, frame), self.trigger())
+            ran = self.state["ran"]
+            layer = ran if self.trigger() and isinstance(ran, int) else None
+            raise Raised("TypeError", message, self.place(node, frame), self.trigger(), layer)
         if isinstance(op, ast.Add) and isinstance(a, Half) and isinstance(b, Half) and a.boundary == b.boundary:
             return Whole(a.boundary) if a.part != b.part else Unknown("a term added to itself", self.place(node, frame))
         if tensor and self.state["ran"] == 0 and (a == Whole(0) or b == Whole(0)):

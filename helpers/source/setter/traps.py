@@ -33,11 +33,12 @@ class Reading:
 class Trap:
     """One coded trap.
 
-    Codes: ``never-fires`` (an id for which no tap is taken, or taking it raises), ``out-of-reach`` (no layer at which
-    it could be taken), ``collapses`` (several ids, one tap), ``reordered`` (slots are in layer order, not in that of
-    the ids), ``wraps-around`` (a negative id counted from the end), ``residual-omitted`` (the tap is a layer's own
-    output), ``refused`` (the engine raises: too few taps, or the setter itself), ``no-ids`` (none tap the boundaries
-    asked for), ``ids-ignored`` and ``aux-off`` (of a drafter's config).
+    Codes: ``never-fires`` (an id for which no tap is taken), ``fails-at-layer`` (taking its tap raises: the server
+    fails in its first forward pass), ``out-of-reach`` (no layer at which it could be taken), ``collapses`` (several
+    ids, one tap), ``reordered`` (slots are in layer order, not in that of the ids), ``wraps-around`` (a negative id
+    counted from the end), ``residual-omitted`` (the tap is a layer's own output), ``refused`` (the engine raises: too
+    few taps, or the setter itself), ``no-ids`` (none tap the boundaries asked for), ``ids-ignored`` and ``aux-off``
+    (of a drafter's config).
     """
 
     code: str
@@ -101,10 +102,15 @@ def origins(tap: Tap, ids: tuple[int, ...], defaults: bool) -> frozenset[int]:
 
 
 def silent(k: int, ids: tuple[int, ...], reading: Reading, num_layers: int, defaults: bool) -> Trap:
-    """The trap of an id that taps nothing."""
-    value = ids[k]
+    """The trap of an id that taps nothing, or at which the forward pass ends."""
+    value, name = ids[k], "default" if defaults else "id"
     # Of several branches the last: the first one is what a launch argument would have to ask for.
     error = next((e for e in reversed(reading.raises) if k in e.origins), None)
+    if error is not None and error.layer is not None:
+        why = ", where there is no residual yet" if error.layer == 0 and "NoneType" in error.message else ""
+        text = f"the {name} {value}: the server fails in its first forward pass, at layer {error.layer}{why}"
+        text += f" ({error.kind}, {error.message} at {error.place})"
+        return Trap("fails-at-layer", text, (value,), place=error.place)
     beyond = value >= 0 and reading.reaches and (error is None or error.kind == "IndexError")
     why = ": no tap is taken there"
     if error is not None:
@@ -113,5 +119,5 @@ def silent(k: int, ids: tuple[int, ...], reading: Reading, num_layers: int, defa
         why = ": the forward pass of this model takes no taps"
     elif beyond:
         why = f": it is beyond the last boundary that a model of {num_layers} layers taps"
-    text = f"the {'default' if defaults else 'id'} {value} taps nothing{why}"
+    text = f"the {name} {value} taps nothing{why}"
     return Trap("out-of-reach" if beyond else "never-fires", text, (value,), place=error.place if error else None)

@@ -41,14 +41,17 @@ class Unread(Exception):
 
 
 class Raised(Exception):
-    """The engine's own code would raise here."""
+    """The engine's own code would raise here; ``layer``: ahead of which, where it is the forward pass for an id."""
 
-    def __init__(self, kind: str, message: str, place: Place, origins: Origins = frozenset()) -> None:
+    def __init__(
+        self, kind: str, message: str, place: Place, origins: Origins = frozenset(), layer: int | None = None
+    ) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind = kind
         self.message = message
         self.place = place
         self.origins = origins
+        self.layer = layer
 
 
 class Id(int):
