@@ -20,6 +20,7 @@ from typing import Any
 
 from helpers.errors import UsageError, WorkbookError
 from helpers.paths import ROOT, investigations_dir
+from helpers.terminal import in_terminal
 
 NOTEBOOK = ROOT / "notebooks" / "00_start_here.ipynb"
 
@@ -101,7 +102,7 @@ def main() -> None:
     try:
         raise SystemExit(demo())
     except WorkbookError as error:
-        sys.stderr.write(f"{error}\n  page: docs/errors/{error.code}.md\n")
+        sys.stderr.write(in_terminal(error))
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted; no process is left\n")

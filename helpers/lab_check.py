@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.errors import UsageError, WorkbookError
 from helpers.paths import DATA
+from helpers.terminal import in_terminal
 
 if TYPE_CHECKING:
     from helpers.acceptance.load_records import Load
@@ -225,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="lab-check-") as scratch:
             found = check(args.pair.resolve(), wanted, args.limit, args.max_new_tokens, Path(scratch))
     except WorkbookError as error:
-        sys.stderr.write(f"{error}\n  page: docs/errors/{error.code}.md\n")
+        sys.stderr.write(in_terminal(error))
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted; no server is left\n")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from helpers.errors import UsageError
+from helpers.terminal import in_terminal
 
 
 def write_formats(pair: Path) -> list[Path]:
@@ -41,7 +42,7 @@ def main() -> int:
         for folder in write_formats(Path(sys.argv[1])):
             print(folder)
     except UsageError as error:
-        sys.stderr.write(f"{error}\n  page: docs/errors/{error.code}.md\n")
+        sys.stderr.write(in_terminal(error))
         return error.exit_code
     return 0
 

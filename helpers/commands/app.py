@@ -6,6 +6,7 @@ Exit codes: 0 done and good; 1 done, and something was found wrong; 2 bad usage 
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
@@ -57,6 +58,15 @@ def root() -> None:
     """Keeps `workbook` a group even while it has few commands; the help text is the app's."""
 
 
+def unwrapped(doc: str) -> str:
+    """A docstring's paragraphs as a line each: the terminal wraps them, at its own width.
+
+    >>> unwrapped("One\\n    two.\\n\\n    Three\\n    four.")
+    'One two.\\n\\nThree four.'
+    """
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(doc))
+
+
 app.add_typer(lab.app, name="lab", no_args_is_help=True)
 app.add_typer(ledger.app, name="ledger", no_args_is_help=True)
 for command in (
@@ -85,6 +95,8 @@ for command in (
     export.export,
 ):
     app.command(no_args_is_help=True)(command)
+for registered in (*app.registered_commands, *lab.app.registered_commands, *ledger.app.registered_commands):
+    registered.help = unwrapped((registered.callback and registered.callback.__doc__) or "")
 
 
 @app.command()

@@ -11,6 +11,7 @@ import typer
 
 from helpers.errors import WorkbookError
 from helpers.screen import visible
+from helpers.terminal import in_terminal
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; messages go to stderr.")]
 
@@ -24,7 +25,7 @@ def emit_error(error: WorkbookError, *, as_json: bool) -> None:
     """The error as text on stderr; with --json also as the object of design.md on stdout."""
     if as_json:
         _print(json.dumps(error.to_json(), indent=2, ensure_ascii=False))
-    sys.stderr.write(f"{error}\n  page: docs/errors/{error.code}.md\n")
+    sys.stderr.write(in_terminal(error))
 
 
 def _print(text: str) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
+from helpers.screen import as_typed
 
 if TYPE_CHECKING:
     from helpers.serving import Profile
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 def preflight(
     box: Annotated[str | None, typer.Argument(metavar="[BOX]", help="lab, an alias, or user@host; or --source")] = None,
     profile: Annotated[
-        Path | None, typer.Option(metavar="F", help="TOML file with profiles; default the lab's")
+        str | None, typer.Argument(metavar="[PROFILE]", help="One profile's name; default all of the file")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="One profile of F; default all of them")] = None,
+    profiles: Annotated[
+        Path | None,
+        typer.Option("--profiles", "--profile", metavar="F", help="TOML file with profiles; default the lab's"),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The same as PROFILE; with --source the only way")] = None,
     source: Annotated[Path | None, typer.Option(metavar="DIR", help="The folder that holds the package sglang")] = None,
     target: Annotated[Path | None, typer.Option(metavar="DIR", help="The target's folder here")] = None,
     draft: Annotated[Path | None, typer.Option(metavar="DIR", help="The drafter's folder here")] = None,
@@ -39,10 +44,18 @@ def preflight(
             "WB-USAGE",
             "a BOX, or a folder of the source",
             expected="one of BOX and --source DIR",
-            next="workbook preflight --profile F lab",
+            next="workbook preflight lab PROFILE --profiles F",
         )
-    profiles = [get_profile(name, profile)] if name else list(load_profiles(profile).values())
-    reports = _on_box(box, profiles, target, draft, gpu) if box else _here(source, profiles, target, draft, gpu)
+    if profile is not None and name not in (None, profile):
+        raise UsageError(
+            "WB-USAGE",
+            f"two profiles: {profile!r}, and --name {name!r}",
+            expected="one of them, or none for all",
+            next=f"workbook preflight {as_typed(box or '')} {as_typed(profile)}",
+        )
+    one = profile or name
+    looked = [get_profile(one, profiles)] if one else list(load_profiles(profiles).values())
+    reports = _on_box(box, looked, target, draft, gpu) if box else _here(source, looked, target, draft, gpu)
     text = "\n\n".join(str(one) + (f"\n{one.wiring}" if wiring and one.wiring else "") for one in reports)
     emit(_joined(reports), as_json=as_json, text=text)
     if not all(one.good for one in reports):

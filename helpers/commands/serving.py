@@ -12,6 +12,7 @@ import typer
 
 from helpers.box.result import printable
 from helpers.commands.output import AsJson, emit
+from helpers.terminal import as_called
 
 if TYPE_CHECKING:
     from helpers.serving import Run
@@ -63,7 +64,7 @@ def serve(
         emit(
             result,
             as_json=as_json,
-            text=f"{text}\nlogs: workbook logs {box} {run.id}\nstop: workbook stop {box} {run.id}",
+            text=as_called(f"{text}\nlogs: workbook logs {box} {run.id}\nstop: workbook stop {box} {run.id}"),
         )
 
 

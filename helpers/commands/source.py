@@ -9,6 +9,7 @@ import typer
 
 from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
+from helpers.screen import as_typed
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -27,14 +28,13 @@ class Action(StrEnum):
 
 def patch(
     box: Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")],
-    action: Annotated[Action, typer.Argument(help="What to do")],
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="A patch under remote/patches/<engine>-<version>/, a file of your own, or DRAFT for ids",
-        ),
+    action: Annotated[
+        Action, typer.Argument(metavar="ACTION", help="plan, apply, status, revert, or ids", show_choices=False)
     ],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A patch's name or file; DRAFT for ids; status alone takes none, too"),
+    ] = None,
     python: Annotated[
         str | None, typer.Option(help="The interpreter whose SGLang is meant; default a server's")
     ] = None,
@@ -49,6 +49,9 @@ def patch(
     """Patches the checkout that the box's server imports, or the layer ids of a drafter; servers that run go on as
     they are, and are named.
 
+    The patches that have names are the files under remote/patches/sglang-VERSION/ of this checkout; `workbook patch BOX
+    status` without a name tells of all of them. Any other patch is named by its path.
+
     Exit 1 where plan or status find that the patch is neither in nor can go in.
     """
     from helpers.box import connect
@@ -61,8 +64,21 @@ def patch(
             expected="workbook patch BOX ids DRAFT --ids=2,30,58",
             next="workbook patch -h",
         )
+    if name is None and action is not Action.STATUS:
+        raise UsageError(
+            "WB-USAGE",
+            f"patch {action} needs a name",
+            expected="DRAFT, a drafter's folder on the box"
+            if action is Action.IDS
+            else f"a file of one's own, or one of {', '.join(_names())}",
+            next=f"workbook patch {as_typed(box)} status",
+        )
     with connect(box) as target:
         interpreter = python or _interpreter(target)
+        if name is None:
+            if not _all(target, interpreter, as_json=as_json):
+                raise typer.Exit(1)
+            return
         if action is Action.IDS:
             report = _ids(target, name, ids, take_back, force, interpreter, as_json=as_json)
         else:
@@ -76,6 +92,22 @@ def patch(
             emit(report.model_dump(mode="json"), as_json=as_json, text=_text(report))
     if report is not None and not report.good:
         raise typer.Exit(1)
+
+
+def _names() -> list[str]:
+    from helpers.source.patch_state import PATCHES
+
+    return sorted({file.stem for file in PATCHES.glob("sglang-*/*.patch")})
+
+
+def _all(box: Box, python: str, *, as_json: bool) -> bool:
+    """The state of every patch that this checkout has for the box's engine; whether all are in, or can go in."""
+    from helpers.source import patches
+
+    reports = patches.statuses(box, python=python)
+    text = "\n".join(map(_text, reports)) or "there is no patch here for the version of SGLang on this box"
+    emit({"patches": [report.model_dump(mode="json") for report in reports]}, as_json=as_json, text=text)
+    return all(report.good for report in reports)
 
 
 def _ids(

@@ -22,19 +22,27 @@ FORMAT_HELP = "What the dump is, where its files leave it open: speculators, vll
 
 
 def capture(
-    box: Annotated[str, typer.Argument(metavar="BOX")],
+    box: Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")],
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its profile's name.")],
-    prompts: Annotated[Path | None, typer.Option(help="JSON lines of {id, input_ids}.")] = None,
-    replay: Annotated[Path | None, typer.Option(help="Send a dump's own token ids instead of prompts.")] = None,
+    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON lines of {id, input_ids}.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="DUMP", help="Send a dump's own token ids instead of prompts.")
+    ] = None,
     boundaries: Annotated[str, typer.Option(metavar="all|LIST|none", help="Such as 0,2,5.")] = "all",
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Per prompt: 32, or 1 with --replay.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many prompts.")] = None,
     terms: Annotated[bool, typer.Option("--terms", help="Also both terms of each boundary.")] = False,
-    out: Annotated[Path | None, typer.Option(help="A new folder for the capture.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="New; default one under data/investigations/captures/.")
+    ] = None,
     format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Captures taps and feed of a running server while it answers prompts; pulls and verifies them."""
+    """Captures taps and feed of a running server while it answers prompts; pulls and verifies them.
+
+    The server must have been started from a profile with `capture = true`: the hook is registered at the start. CUDA
+    graphs must be off there, for hooks do not fire under graphs.
+    """
     from helpers.box import connect
     from helpers.serving import capture as taps
     from helpers.serving.registry import get_run

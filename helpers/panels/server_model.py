@@ -170,7 +170,7 @@ class ServerModel:
             if process.pid not in known:
                 rows.append(
                     {
-                        "run": "(not started by the workbook)",
+                        "run": f"(marked as run {server.run})" if server.run else "(not started by the workbook)",
                         "state": "runs",
                         "port": str(server.launched.port),
                         "pid": str(process.pid),

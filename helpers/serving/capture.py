@@ -104,8 +104,7 @@ def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path
             expected="at least one",
             next="data/prompts/lab-heldout.jsonl has some for the lab",
         )
-    check_run(run)
-    hooked = run.profile.capture
+    hooked = check_run(run)
     model = model_facts(run.box, run.profile)
     if model.vocab_size is not None:
         check_tokens(prompts, model.vocab_size, f"the model of run {run.id}")
@@ -121,14 +120,17 @@ def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path
             expected=f"a part of 0 to {model.num_layers}" if hooked is True else f"a part of {list(hooked)}",
             next=f"--boundaries all captures every one of a model with {model.num_layers} layers"
             if hooked is True
-            else "set `capture = true` in the profile and start it again",
+            else with_hook(run),
         )
     check_out(out)
     return wanted
 
 
-def check_run(run: Run) -> None:
-    """Refuse a run that, as it was looked at last, can not be captured at all.
+def check_run(run: Run) -> Literal[True] | tuple[int, ...]:
+    """Refuse a run that, as it was looked at last, cannot be captured at all.
+
+    Returns:
+        What is hooked: True for all boundaries.
 
     Raises:
         RemoteFailed: WB-CAPTURE-NOT-RUNNING. UsageError: WB-CAPTURE-NO-HOOK.
@@ -148,6 +150,7 @@ def check_run(run: Run) -> None:
             expected="a profile with capture = true, or a list of boundaries",
             next=with_hook(run),
         )
+    return run.profile.capture
 
 
 def check_out(out: Path) -> None:

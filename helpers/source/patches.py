@@ -20,7 +20,7 @@ from helpers.source.patch_report import OldServer as OldServer
 from helpers.source.patch_report import PatchedFile as PatchedFile
 from helpers.source.patch_report import PatchReport as PatchReport
 from helpers.source.patch_report import Relying as Relying
-from helpers.source.patch_state import Patch, is_path, load_patch
+from helpers.source.patch_state import Patch, is_path, load_patch, patch_names
 from helpers.source.patch_view import View
 from helpers.uploads import call
 
@@ -47,6 +47,12 @@ def status(
         servers: also look for servers that run an older text.
     """
     return _view(box, name, python, env, servers=servers).report("status")
+
+
+def statuses(box: Box, *, python: str = "python3", env: Mapping[str, str] | None = None) -> list[PatchReport]:
+    """The state of every patch that there is here for the version that the box has. Nothing is written."""
+    version = find_checkout(box, python, env).version
+    return [status(box, name, python=python, env=env) for name in patch_names(version)]
 
 
 def apply(

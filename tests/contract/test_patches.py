@@ -20,7 +20,7 @@ import ssh_servers
 from helpers.box import Box
 from helpers.errors import RemoteFailed, UsageError
 from helpers.source import find_checkout, patches
-from helpers.source.patch_state import load_patch
+from helpers.source.patch_state import load_patch, patch_names
 from helpers.uploads import call
 
 NAME = "capture-embedding"
@@ -52,6 +52,14 @@ def digest(root: Path) -> str:
 def journal(server: ssh_servers.SshServer, root: Path) -> list[dict[str, Any]]:
     lines = (server.home / ".workbook/patches/journal.jsonl").read_text().splitlines()
     return [entry for line in lines if (entry := json.loads(line))["root"] == str(root)]
+
+
+def test_what_is_in_can_be_asked_without_a_name(box: Box, root: Path, how: dict[str, Any]) -> None:
+    patches.apply(box, NAME, **how)
+    found = {report.name: report.state for report in patches.statuses(box, **how)}
+    assert set(found) == set(patch_names("0.5.9"))
+    assert found[NAME] == "applied"
+    assert patches.revert(box, NAME, **how).changed
 
 
 def test_the_checkout_is_the_one_that_the_interpreter_imports(box: Box, root: Path, how: dict[str, Any]) -> None:

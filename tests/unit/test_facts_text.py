@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from helpers.box.facts import Absent, Answer, Facts, Problem, gpus, mig, servers
 from helpers.box.facts.comparison import compare
@@ -15,6 +17,8 @@ from helpers.box.facts.gpu_processes import GpuProcesses, Holder
 from helpers.box.facts.python import Python
 from helpers.box.facts.servers import Server, Servers
 from helpers.box.facts.sockets import Listener, Sockets
+from helpers.panels.server_model import ServerModel
+from helpers.serving import load_profiles
 from helpers.serving.overview import KnownRun, Overview, Seen, about
 from helpers.serving.overview_text import describe
 from helpers.serving.whose import Whose, whose
@@ -131,6 +135,25 @@ def test_servers_ours_and_others() -> None:
     assert "s3cret" not in json.dumps(said)
     assert [each["server"]["process"]["pid"] for each in said["servers"]] == [8335, 4711]
     assert "--speculative-num-draft-tokens 4" in text, "a count of tokens is no secret"
+
+
+def test_facts_and_the_panel_say_the_same_of_a_run_that_is_not_on_this_logins_list() -> None:
+    ours = servers.parse(answer("servers/one-of-ours.json"))
+    other = servers.parse(answer("servers/another-login-tp8.json"))
+    assert isinstance(ours, Servers)
+    assert isinstance(other, Servers)
+    both = Servers(boot_id=ours.boot_id, hidden=False, servers=(ours.servers[0], other.servers[0]))
+    unasked = Absent(absent="not asked")
+    seen = tuple(Seen(server=one, listening=True, engine=unasked, python=unasked) for one in both.servers)
+    text = describe(page(facts(servers=both), servers=seen))
+    assert "marked as run off-by-one-20260131-213358-5515" in text
+    box: Any = SimpleNamespace(name="lab", user="me", host="10.0.0.9")
+    panel = ServerModel(box, load_profiles())
+    panel.facts = facts(servers=both)
+    assert [row["run"] for row in panel.server_rows()] == [
+        "(marked as run off-by-one-20260131-213358-5515)",
+        "(not started by the workbook)",
+    ]
 
 
 def test_of_several_servers_the_look_is_about_your_own_and_says_whose_the_others_are() -> None:
