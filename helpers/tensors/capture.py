@@ -113,7 +113,7 @@ class Capture(Worded):
         )
 
     def __repr__(self) -> str:
-        return f"Capture({str(self.path)!r}, run={self.info.run!r}, {len(self.ranks)} ranks)"
+        return f"Capture({str(self.path)!r}, run={self.info.run!r}, ranks={len(self.ranks)})"
 
 
 def read_capture(path: Path | str, *, verify: bool = False) -> Capture:
