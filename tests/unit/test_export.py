@@ -98,7 +98,7 @@ def test_the_page_loads_nothing_and_has_plotly_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("beside", "link"), [("", None), ("b.ipynb", "b.ipynb"), ("b.html", "b.html")])
 def test_a_link_to_another_notebook_leads_to_what_is_there(tmp_path: Path, beside: str, link: str | None) -> None:
-    made = notebook()
+    made = notebook({"text/plain": "x"})
     made.cells.append(nbformat.v4.new_markdown_cell("Next: [b](b.ipynb), and [elsewhere](https://example.org)"))
     nbformat.write(made, tmp_path / "a.ipynb")
     out = tmp_path / "pages"
