@@ -152,14 +152,21 @@ def claims(found: Mapping[str, Any]) -> list[Claim]:
     if config is not None and trained is not None:
         text = f"the mirror is accepted less often by its config than as it was trained: {config:.3f} of {trained:.3f}"
         told.append(Claim(text, config < trained))
-    told.append(
-        Claim(f"fewer than a tenth of the greedy texts loop: {found['loops']} of {found['texts']}", under(found))
-    )
+    low, high = share_interval(found["loops"], found["texts"])
+    text = f"not shown to loop in more than a tenth of its greedy texts: {found['loops']} of {found['texts']}"
+    told.append(Claim(f"{text} [{low:.3f}, {high:.3f}]", low <= 0.1))
     return told
 
 
-def under(found: Mapping[str, Any]) -> bool:
-    return bool(found["loops"] < 0.1 * found["texts"])
+def share_interval(count: int, n: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share: 32 texts say little of loops, and the claim must not say more.
+
+    >>> [round(x, 3) for x in share_interval(5, 32)]
+    [0.069, 0.318]
+    """
+    z, share = 1.96, count / n
+    middle, half = share + z * z / (2 * n), z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
+    return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
 
 
 def table(found: Mapping[str, Any]) -> str:
