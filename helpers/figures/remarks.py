@@ -39,20 +39,6 @@ def _numbers(values: Sequence[int]) -> str:
     return ", ".join(map(str, values))
 
 
-def starts(pairs: int) -> str:
-    """What the intervals of a session of the bench cover.
-
-    Args:
-        pairs: starts of every server.
-    """
-    if pairs == 1:
-        return (
-            "One start of each server: the intervals are over prompts only. Another start on a busy machine has other "
-            "step times, and the advice can turn with them; two or more pairs show how much."
-        )
-    return f"{pairs} starts of each server: speeds are over prompts and starts."
-
-
 def plain(value: object) -> object:
     """A cell of a table as a person writes it: a list without brackets and quotes, an empty one as ``none``."""
     if isinstance(value, list | tuple):

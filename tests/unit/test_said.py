@@ -180,11 +180,6 @@ def test_one_number_of_steps_names_no_best() -> None:
     assert "not known" not in several
 
 
-def test_one_start_is_said() -> None:
-    assert "over prompts only" in remarks.starts(1)
-    assert "over prompts only" not in remarks.starts(2)
-
-
 def test_taps_of_a_profile_against_those_of_training() -> None:
     assert remarks.taps("miswired", [-1, 1, 4], [0, 2, 5], [2, 5, 9], patch="p") == (
         "miswired: the ids -1, 1, 4 tap the boundaries 0, 2, 5, slot by slot; training had 2, 5, 9. That a negative id "
