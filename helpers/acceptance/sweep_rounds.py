@@ -3,7 +3,8 @@
 One start a point says how a configuration accepts: greedy texts and counters come out the same each time. It does not
 say how fast it is: two starts of one server differ, and so does what else the machine does meanwhile, neither of which
 a bootstrap over prompts can see. So a round is a whole sweep in a folder of its own, ``round-1``, ``round-2``, ..., and
-a point's speed is the mean over rounds, with Student's interval over rounds.
+a point's speed is the mean over rounds, with Student's interval over rounds. What made a whole round slow or fast, for
+all its points alike, is taken off before: points are compared within rounds, as pairs are.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
 #: Student's t, 97.5%, by degrees of freedom, from 1; beyond the last one its value is used, which is a bit too wide.
 T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
-#: What differs from round to round.
+#: What differs from round to round; a ratio to the round's own baseline has nothing in common with the round left.
 SPEEDS = ("step_s", "tokens_per_s", "speed_ratio")
+ABSOLUTE = ("step_s", "tokens_per_s")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def pooled_frame(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Rounds of one grid as one frame, a row a point, shaped as `sweep_frame` gives it, with a column ``rounds``.
 
     Speeds (`SPEEDS`) are geometric means over the rounds in which the point was done; their ``_low`` and ``_high`` are
-    Student's 95% interval over rounds, None with one. They speak of these prompts: others would add to them.
+    Student's 95% interval over rounds, None with one, after each round's common factor was taken off (over the points
+    that were done in every round). They are for comparing these points on these prompts, not for another day's speed.
     Acceptance is that of the pooled counts. Where all rounds counted the same (greedy texts do), its intervals are
     those of a round; else they reach from the lowest low to the highest high, for the prompts are the same.
 
@@ -116,12 +119,31 @@ def pooled_frame(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
     pooled: list[dict[str, Any]] = []
-    every = pd.concat(frames, ignore_index=True)
+    every = pd.concat(_levelled(frames), ignore_index=True)
     for _, rows in every.groupby("point", sort=False):
         done = rows[rows["status"] == "done"]
         [first] = _records((done if len(done) else rows).head(1))
         pooled.append({**first, "rounds": len(done), **_speeds(done), **_acceptance(done)})
     return pd.DataFrame(pooled, columns=[*every.columns, "rounds", *(c for c in _columns() if c not in every.columns)])
+
+
+def _levelled(frames: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The rounds without the factor by which each was slower than usual, the median over points done in all of them."""
+    done = [frame[frame["status"] == "done"].set_index("point") for frame in frames]
+    out = [frame.copy() for frame in frames]
+    for name in ABSOLUTE:
+        if not all(name in frame for frame in frames):
+            continue
+        told = [frame[name].dropna().astype(float) for frame in done]
+        common = sorted(set.intersection(*(set(values.index) for values in told)))
+        if not common:
+            continue
+        logs = [{point: math.log(values[point]) for point in common} for values in told]
+        usual = {point: statistics.fmean(log[point] for log in logs) for point in common}
+        for frame, log in zip(out, logs, strict=True):  # the median: one point that went wrong is no slow round
+            level = statistics.median(log[point] - usual[point] for point in common)
+            frame[name] = frame[name].astype(float) * math.exp(-level)
+    return out
 
 
 def rounds_text(found: Rounds) -> str:

@@ -75,6 +75,18 @@ def test_a_slow_start_widens_the_interval_so_that_no_order_is_read_from_it() -> 
     assert not [pair for pair in order_of(pooled.reset_index()).contradictions if "steps1" in pair]
 
 
+def test_a_slow_round_is_slow_for_all_its_points_and_widens_nothing() -> None:
+    times = {0: 0.010, 1: 0.016, 2: 0.022, 3: 0.028}
+    rounds = [[row(k, seconds * factor) for k, seconds in times.items()] for factor in (1.0, 3.0, 0.9)]
+    pooled = pooled_frame([sweep_frame(rows) for rows in rounds]).set_index("point")
+    for k, seconds in times.items():
+        mean, low, high = pooled.loc[f"steps{k}", ["step_s", "step_s_low", "step_s_high"]]
+        assert mean == pytest.approx(seconds * 2.7 ** (1 / 3))
+        assert (low, high) == (pytest.approx(mean), pytest.approx(mean))
+    order = order_of(pooled.reset_index())
+    assert (order.apart, order.contradictions) == (3, ())
+
+
 def test_the_order_counts_pairs_that_are_apart() -> None:
     times = {0: 0.010, 1: 0.016, 2: 0.022, 3: 0.028, 4: 0.034}
     order = order_of(sweep_frame([row(k, seconds) for k, seconds in times.items()]))
