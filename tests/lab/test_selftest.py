@@ -76,7 +76,7 @@ def test_verification_is_no_no_op(ranks: str, request: pytest.FixtureRequest) ->
     seen: Seen = request.getfixturevalue(ranks)
     pooled = pool(seen.load.counters, num_steps=3)
     assert pooled.verify_steps > 30
-    assert pooled.accept_rate > 0.3  # .60 over all prompts; a no-op accepts none
+    assert pooled.accept_rate > 0.3  # .51 over all prompts; a no-op accepts none
 
 
 @pytest.mark.parametrize("ranks", ["one", "two"])

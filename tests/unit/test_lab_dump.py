@@ -7,6 +7,7 @@ from safetensors.torch import load_file
 
 from helpers.paths import DATA
 from helpers.tensors.dumps import read_dump
+from helpers.wiring.drafter.target import load_target
 
 LAB = DATA / "lab"
 
@@ -39,6 +40,31 @@ def test_the_last_state_is_the_targets_before_its_final_norm() -> None:
         total += int(produced.sum())
     assert total == 12 * 32
     assert right / total > 0.99  # greedy text: bf16 may turn a near tie
+
+
+def test_the_other_formats_hold_the_same_samples() -> None:
+    target = load_target(LAB / "target")
+    old, now, forge = (read_dump(LAB / name, slots=3) for name in ("dump", "dump-speculators", "dump-specforge"))
+    assert (now.format, forge.format, len(now), len(forge)) == ("speculators", "specforge", 12, 12)
+    for one, two, three in zip(old, now, forge, strict=True):
+        assert torch.equal(one.token_ids, two.token_ids)
+        assert torch.equal(one.token_ids, three.token_ids)
+        rows = one.open().rows(slice(None))
+        assert torch.equal(rows, two.open().rows(slice(None)))
+        assert torch.equal(rows, three.open().rows(slice(None)))
+        assert one.verifier is not None
+        assert three.verifier is not None
+        assert torch.equal(target.final_norm(one.verifier).bfloat16(), three.verifier)
+
+
+def test_the_mirrors_dump_is_of_the_miswired_taps() -> None:
+    """The same texts at the boundaries 0, 2 and 5: its second slot is the first one of the lab's own dump."""
+    embedding = load_target(LAB / "target").embedding()
+    for own, mirror in zip(read_dump(LAB / "dump"), read_dump(LAB / "mirror" / "dump"), strict=True):
+        assert torch.equal(own.token_ids, mirror.token_ids)
+        rows = mirror.open().rows(slice(None))
+        assert torch.equal(rows[:, 0], embedding[own.token_ids])
+        assert torch.equal(rows[:, 1:], own.open().rows(slice(None))[:, :2])
 
 
 def test_the_repository_stays_small() -> None:
