@@ -28,8 +28,8 @@ TITLE = "Why the drafter is accepted so rarely: one investigation on the lab"
 LIMITS = (
     "The lab is a small model on a CPU, in float32, one request at a time. It shows what a wiring does to acceptance; "
     "it says nothing about speed on GPUs, CUDA graphs, fused kernels or tensor parallelism across devices.",
-    "Some of this model's greedy texts fall into a loop (data/lab/MODEL_CARD.md says how many), which flatters acceptance "
-    "for every profile alike.",
+    "Some of this model's greedy texts fall into a loop (data/lab/MODEL_CARD.md says how many), which flatters "
+    "acceptance for every profile alike.",
 )
 
 
