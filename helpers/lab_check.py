@@ -192,7 +192,9 @@ def prompts_of(pair: Path) -> Path:
     return beside if beside.exists() else DATA / "prompts" / "lab-heldout.jsonl"
 
 
-def check(pair: Path, names: Sequence[str], limit: int | None, new: int, scratch: Path) -> dict[str, Any]:
+def check(
+    pair: Path, names: Sequence[str], file: Path | None, limit: int | None, new: int, scratch: Path
+) -> dict[str, Any]:
     """Serve the arms on the lab (started where none is up, and then stopped again) and report."""
     import helpers
     from helpers.acceptance import read_prompts
@@ -207,7 +209,7 @@ def check(pair: Path, names: Sequence[str], limit: int | None, new: int, scratch
                 expected="a folder of make lab-train, or data/lab",
                 next="make lab-train",
             )
-    prompts = read_prompts(prompts_of(pair), limit=limit)
+    prompts = read_prompts(file or prompts_of(pair), limit=limit)
     mine = lab_up()["started"]
     try:
         with helpers.connect("lab") as box:
@@ -224,6 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m helpers.lab_check", description="serves a pair on the lab")
     parser.add_argument("pair", type=Path, nargs="?", default=DATA / "lab", help="default: data/lab")
     parser.add_argument("--arms", default=";".join(ARMS), help="names between semicolons (%(default)s)")
+    parser.add_argument("--prompts", type=Path, help="a JSONL file (default: the pair's lab-heldout.jsonl)")
     parser.add_argument("--limit", type=int, help="so many prompts only")
     parser.add_argument("--max-new-tokens", type=int, default=64)
     parser.add_argument("--out", type=Path, help="write the report there as JSON")
@@ -231,7 +234,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         wanted = [name for name in ARMS if name == "baseline" or name in args.arms.split(";")]
         with tempfile.TemporaryDirectory(prefix="lab-check-") as scratch:
-            found = check(args.pair.resolve(), wanted, args.limit, args.max_new_tokens, Path(scratch))
+            found = check(args.pair.resolve(), wanted, args.prompts, args.limit, args.max_new_tokens, Path(scratch))
     except WorkbookError as error:
         sys.stderr.write(in_terminal(error))
         return error.exit_code

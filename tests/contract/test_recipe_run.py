@@ -32,6 +32,7 @@ FILES = (
     *NAMES,
     "losses.jsonl",
     "lab-heldout.jsonl",
+    "lab-fresh.jsonl",
     "dump/data_0.pt",
     "mirror/dump/data_3.pt",
     "measured.json",
@@ -78,6 +79,13 @@ def test_what_is_written(whole: Path) -> None:
         assert tuple(one.token_ids[: len(prompt.input_ids)].tolist()) == tuple(prompt.input_ids)
         assert not (one.open().rows(slice(None))[:, 0] == other.open().rows(slice(None))[:, 0]).all()
         assert (one.open().rows(slice(None))[:, 0] == other.open().rows(slice(None))[:, 1]).all()  # boundary 2
+    fresh = {prompt.input_ids for prompt in read_prompts(whole / "lab-fresh.jsonl")}
+    assert len(fresh) == 2 * len(prompts)
+    assert not fresh & {prompt.input_ids for prompt in prompts}
+    (run,) = map(json.loads, (whole / "runs.jsonl").read_text().splitlines())
+    assert (run["ended"], run["resumed"]) == ("done", False)
+    assert 0 < run["wall_s"] < 200
+    assert run["processor_s"] > 0
     card = (whole / "MODEL_CARD.md").read_text()
     assert "{" not in card
     assert "seed 1" in card
@@ -137,4 +145,5 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130
     assert told.endswith("goes on from the last checkpoint\n")
+    assert json.loads((tmp_path / "out/runs.jsonl").read_text())["ended"] == "KeyboardInterrupt"
     assert "Traceback" not in told

@@ -2,7 +2,8 @@
 
 The same words again go on where a run was killed.
 
-Exit codes: 0 done, 2 bad usage, 130 interrupted. Progress goes to standard error, losses to FOLDER/losses.jsonl.
+Exit codes: 0 done, 2 bad usage, 130 interrupted. Progress goes to standard error, losses to FOLDER/losses.jsonl, the
+time that each call took to FOLDER/runs.jsonl.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import torch
 
 from remote.lab.errors import INTERRUPTED, USAGE, LabError
 from remote.lab.recipe.budget import BUDGETS
+from remote.lab.recipe.clock import clocked
 from remote.lab.recipe.run import run
 from remote.lab.recipe.state import Journal
 
@@ -38,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with (args.out / ".lock").open("w") as lock:
             hold(lock.fileno(), args.out)
-            run(args.out, args.seed, args.budget, Journal(args.out / "losses.jsonl"), args.text)
+            with clocked(args.out):
+                run(args.out, args.seed, args.budget, Journal(args.out / "losses.jsonl"), args.text)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

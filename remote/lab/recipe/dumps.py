@@ -38,10 +38,10 @@ def write_dump(model: Target, texts: Tensor, prompt: int, boundaries: Sequence[i
     os.replace(part, out)
 
 
-def write_prompts(prompts: Tensor, out: Path) -> None:
+def write_prompts(prompts: Tensor, out: Path, name: str = "heldout") -> None:
     """A JSON object a line, ``{"id", "input_ids"}``: what ``workbook bench --prompts`` reads."""
     lines = [
-        json.dumps({"id": f"heldout-{number:02d}", "input_ids": ids}, separators=(",", ":"))
+        json.dumps({"id": f"{name}-{number:02d}", "input_ids": ids}, separators=(",", ":"))
         for number, ids in enumerate(prompts.tolist())
     ]
     out.write_text("".join(f"{line}\n" for line in lines))

@@ -138,6 +138,8 @@ def held_out(out: Path, target: Target, tokens: Tokens, samples: Samples, budget
     """Prompts of held-out files, and dumps of the first of them at each drafter's boundaries."""
     prompts = held_prompts(tokens, budget.shown, budget.prompt)
     write_prompts(prompts, out / "lab-heldout.jsonl")
+    # Halfway between those: no choice of the recipe was made on them, so they tell what such choices were worth.
+    write_prompts(held_prompts(tokens, 2 * budget.shown, budget.prompt), out / "lab-fresh.jsonl", "fresh")
     count = min(SAMPLES, budget.shown)
     new = min(LENGTH, budget.prompt + budget.new) - budget.prompt
     texts = continue_texts(target, prompts[:count], new)
