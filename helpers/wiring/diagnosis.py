@@ -16,7 +16,7 @@ from helpers.wiring.channels import with_channels
 from helpers.wiring.comparison import Match, SlotComparison
 from helpers.wiring.drafts import fc_width
 from helpers.wiring.explaining import Label, Reading
-from helpers.wiring.fc_order import fc_order, look_at_order
+from helpers.wiring.fc_order import FcOrder, fc_order, look_at_order, with_order
 from helpers.wiring.fc_order import undecided as undecided_order
 from helpers.wiring.features import FEW, align_features, check_width, compare_aligned, look_at_the_rest
 from helpers.wiring.findings import (
@@ -147,8 +147,10 @@ def diagnose(
             about = with_channels(slot_findings(compared, *readings), aligned, dump, *readings)
             findings += about
             if {finding.code for finding in about} == {"features-match"} and dump.slots > 1:
-                order, why_not = order_findings(capture, view, findings, draft, target)
-                findings += order
+                order = judge_order(capture, view, findings, draft, target)
+                findings = [with_order(f, order) if f.code == "features-match" else f for f in findings]
+                findings += fc_order(order)
+                why_not = undecided_order(order)
                 undecided += [Undecided(code="fc-order", why=why_not)] if why_not else []
     wrong = any(finding.severity == "error" for finding in findings)
     if wrong:  # the slots may be right, yet there is no need to look elsewhere
@@ -178,17 +180,16 @@ def held_against(
     return None if draft is None else hold_against_config(draft, labels, convention, layers)
 
 
-def order_findings(
+def judge_order(
     capture: Capture, view: View, findings: list[Finding], draft: Path | None, target: Path | None
-) -> tuple[list[Finding], str | None]:
-    """What a feed that is right says of fc's order, or why it says nothing."""
+) -> FcOrder | str:
+    """What a feed that is right says of fc's order; why it says nothing, where it does not."""
     broken = [f.code for f in findings if f.code in ("non-finite", "stale-rows") or f.code.startswith("rank-")]
     if draft is None or target is None:
-        return [], "it takes the drafter and the target: --draft and --target"
+        return "it takes the drafter and the target: --draft and --target"
     if view.rows_kind != "replicated" or broken:
-        return [], f"the feed is not what one rank holds whole and sound ({', '.join(broken)})"
-    found = look_at_order(capture, draft, target)
-    return ([] if isinstance(found, str) else fc_order(found)), undecided_order(found)
+        return f"the feed is not what one rank holds whole and sound ({', '.join(broken)})"
+    return look_at_order(capture, draft, target)
 
 
 def describe_slots(compared: SlotComparison, served: list[Reading], trained: list[Reading]) -> list[Slot]:

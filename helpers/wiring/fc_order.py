@@ -202,9 +202,20 @@ def look_at_order(capture: Capture, draft: Path, target: Path) -> FcOrder | str:
     return judge_orders(drafter, lender, source)
 
 
-def fc_order(found: FcOrder) -> list[Finding]:
+def with_order(match: Finding, found: FcOrder | str) -> Finding:
+    """``features-match``, which says so where fc's order was judged as well, and is the one that is fed."""
+    if isinstance(found, str) or not found.as_fed or not found.uses_feed:
+        return match
+    summary = (
+        f"{match.summary}. The drafter's fc wants them in this order, too: of {len(found.cross_entropy)} it has the "
+        f"lowest step-1 cross-entropy ({found.rows} rows of {found.requests} requests)"
+    )
+    return match.model_copy(update={"summary": summary, "evidence": {**match.evidence, "fc_order": found.evidence()}})
+
+
+def fc_order(found: FcOrder | str) -> list[Finding]:
     """The finding, where another order than the one that is fed is the best beyond chance."""
-    if found.as_fed or found.within_chance or not found.uses_feed:
+    if isinstance(found, str) or found.as_fed or found.within_chance or not found.uses_feed:
         return []
     order = list(found.order)
     summary = (

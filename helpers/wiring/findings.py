@@ -11,12 +11,39 @@ from helpers.tensors.dumps import Dump
 from helpers.tensors.health import Health
 
 
+#: Every code of a diagnosis; docs/errors/findings/<code>.md explains each.
+Code = Literal[
+    "slot-embedding",
+    "slot-offset",
+    "slot-permuted",
+    "slot-duplicate",
+    "slot-count",
+    "slot-wrong",
+    "slot-unmatched",
+    "fc-order",
+    "token-shift",
+    "rows-missing",
+    "tokens-differ",
+    "rank-partial-sum",
+    "rank-token-shard",
+    "rank-feature-shard",
+    "residual-omitted",
+    "final-norm-applied",
+    "scaled",
+    "rotated",
+    "stale-rows",
+    "non-finite",
+    "captured-without-graphs",
+    "features-match",
+]
+
+
 class Finding(BaseModel):
     """One coded fact of a diagnosis."""
 
     model_config = ConfigDict(frozen=True)
 
-    code: str
+    code: Code
     severity: Literal["error", "warning", "info"]
     slot: int | None = None
     summary: str
@@ -28,11 +55,11 @@ class Undecided(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    code: str
+    code: Code
     why: str
 
 
-def error(code: str, slot: int | None, summary: str, **evidence: Any) -> Finding:
+def error(code: Code, slot: int | None, summary: str, **evidence: Any) -> Finding:
     return Finding(code=code, severity="error", slot=slot, summary=summary, evidence=evidence)
 
 

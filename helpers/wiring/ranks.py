@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from helpers.tensors.view import View
 from helpers.wiring.comparison import SlotComparison
-from helpers.wiring.findings import Finding, error
+from helpers.wiring.findings import Code, Finding, error
 from helpers.worded import Worded
 
-PARTIAL_SUM = "rank-partial-sum"
+PARTIAL_SUM: Code = "rank-partial-sum"
 
 
 class RankView(Worded, BaseModel):

@@ -6,9 +6,9 @@ from helpers.tensors.dumps import Dump
 from helpers.wiring.comparison import Match, SlotComparison
 from helpers.wiring.explaining import MAX_SCALE_OFF, Bench, Held, Label, Reading, explain, norm_fit
 from helpers.wiring.features import Aligned
-from helpers.wiring.findings import Finding, error
+from helpers.wiring.findings import Code, Finding, error
 
-CODES = {"own-output": "residual-omitted", "normed": "final-norm-applied", "rotated": "rotated"}
+CODES: dict[str, Code] = {"own-output": "residual-omitted", "normed": "final-norm-applied", "rotated": "rotated"}
 HOW = {
     "own-output": "is what a layer puts out by itself, without the residual that it is added to",
     "normed": "was taken after an RMS norm",

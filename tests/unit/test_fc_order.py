@@ -58,10 +58,13 @@ def test_what_the_finding_says_and_how_it_is_mended(tmp_path: Path) -> None:
     assert (found.fix.aux_layer_ids, found.fix.launch) == (None, [])
     blocks = mended(world.order)
     assert str(blocks) in found.fix.note
-    # Done as the note says, it is mended.
+    # Done as the note says, it is mended; and that the order was looked at is said.
     world.folder = tmp_path / "again"
     world.change_drafter(lambda fc: torch.cat([fc.chunk(3, dim=1)[i] for i in blocks], dim=1))
-    assert diagnosis(world).codes() == ["features-match"]
+    again = diagnosis(world)
+    assert again.codes() == ["features-match"]
+    assert again.findings[0].evidence["fc_order"]["order"] == [0, 1, 2]
+    assert "of 6 it has the lowest step-1 cross-entropy" in again.findings[0].summary
 
 
 def test_few_requests_decide_nothing(tmp_path: Path) -> None:
@@ -70,6 +73,7 @@ def test_few_requests_decide_nothing(tmp_path: Path) -> None:
     del world.served.info["requests"][6:]
     found = diagnosis(world)
     assert found.codes() == ["features-match"]
+    assert "fc_order" not in found.findings[0].evidence
     ((code, why),) = open_questions(found)
     assert (code, why.split(" requests")[0]) == ("fc-order", "6")
 
