@@ -13,8 +13,8 @@ from helpers.acceptance.counters import pool
 from helpers.acceptance.intervals import paired_difference, ratio_interval
 from helpers.acceptance.load_records import Load, first_difference
 from helpers.acceptance.per_prompt import Sums, per_prompt
+from helpers.notebook_text import Worded
 from helpers.serving.profile import Profile
-from helpers.worded import Worded
 
 
 class Measurement(BaseModel):

@@ -15,7 +15,7 @@ from helpers.acceptance.journal import write_whole
 from helpers.acceptance.points import Point
 from helpers.acceptance.sweep_state import Row
 from helpers.errors import UsageError
-from helpers.words import why
+from helpers.library_errors import why
 
 if TYPE_CHECKING:
     import pandas as pd
