@@ -11,6 +11,13 @@ REMOTE = ROOT / "remote"
 DOCS = ROOT / "docs"
 
 
+def error_page(code: str) -> str:
+    """The page of an error: as the checkout has it where that leads there from this folder, else its whole path."""
+    here = Path("docs") / "errors" / f"{code}.md"
+    whole = DOCS / "errors" / here.name
+    return str(here if here.is_file() and here.samefile(whole) else whole)
+
+
 def lab_dir() -> Path:
     """The lab's folder: its box's home, its keys, its log. ``WORKBOOK_LAB_HOME`` moves it (tests do)."""
     return Path(os.environ.get("WORKBOOK_LAB_HOME") or ROOT / ".lab").expanduser().resolve()
