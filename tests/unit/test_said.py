@@ -191,6 +191,8 @@ def test_a_forecast_tells_the_break_even_with_its_interval_over_starts() -> None
     assert told(1.8, 2.0, 3).endswith("and needs 1.90 [1.80, 2.00] (95% over 3 starts).")
     assert told(None, None, 1).endswith("and needs 1.90 (one start, so no interval).")
     assert told(None, None, None).endswith("and needs 1.90.")
+    assert "speculation pays" in told(1.8, 2.4, 3)
+    assert "speculation may pay or not" in told(1.2, 2.6, 3), "it has 2.5: starts do not tell, whatever prompts do"
 
 
 def test_a_forecast_of_no_served_number_of_steps() -> None:

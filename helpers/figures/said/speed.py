@@ -25,7 +25,7 @@ def forecast(rows: pd.DataFrame, *, baseline: float, num_steps: int | None = Non
         each = [f"{span(row, 'tokens_per_s', '.1f')} with {steps(row['num_steps'])}" for row in ends]
         return f"Predicted are {listed(each)}, in tok/s, against {baseline:.1f} without speculation."
     at = next(row for row in rows_of(rows) if row["num_steps"] == num_steps)
-    outcome = "pays" if at["low"] > baseline else "does not pay" if at["high"] < baseline else "may pay or not"
+    outcome = _outcome(at, baseline)
     text = (
         f"At {steps(num_steps)}, as served, speculation {outcome}: {at['tokens_per_s']:.1f} tok/s "
         f"[{at['low']:.1f}, {at['high']:.1f}] against {baseline:.1f} without; it has {at['accept_length']:.2f} tokens "
@@ -41,16 +41,31 @@ def forecast(rows: pd.DataFrame, *, baseline: float, num_steps: int | None = Non
     )
 
 
-def _needed(row: Mapping[str, Any]) -> str:
+def _outcome(at: Mapping[str, Any], baseline: float) -> str:
+    """What the speed's interval (over prompts) says, as far as the break-even's (over starts) does not gainsay it."""
+    low, high = _over_starts(at) or (at["accept_length"], at["accept_length"])
+    if at["low"] > baseline and at["accept_length"] >= high:
+        return "pays"
+    return "does not pay" if at["high"] < baseline and at["accept_length"] <= low else "may pay or not"
+
+
+def _needed(at: Mapping[str, Any]) -> str:
     """The break-even, with its interval over starts where the table has one."""
     import pandas as pd
 
     from helpers.acceptance.breaking_even import ONCE
 
-    low, high, starts = (row.get(name) for name in ("break_even_low", "break_even_high", "starts"))
-    if pd.notna(low) and pd.notna(high):
-        return f"{row['break_even']:.2f} [{low:.2f}, {high:.2f}] (95% over {starts} starts)"
-    return f"{row['break_even']:.2f}" + (f" ({ONCE})" if pd.notna(starts) and starts == 1 else "")
+    over, starts = _over_starts(at), at.get("starts")
+    if over is not None:
+        return f"{at['break_even']:.2f} [{over[0]:.2f}, {over[1]:.2f}] (95% over {starts} starts)"
+    return f"{at['break_even']:.2f}" + (f" ({ONCE})" if pd.notna(starts) and starts == 1 else "")
+
+
+def _over_starts(at: Mapping[str, Any]) -> tuple[float, float] | None:
+    import pandas as pd
+
+    low, high = at.get("break_even_low"), at.get("break_even_high")
+    return (float(low), float(high)) if low is not None and high is not None and pd.notna(low) else None
 
 
 def throughput(rows: pd.DataFrame, *, baseline: float, step_seconds: Mapping[int, float]) -> str:
