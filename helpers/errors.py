@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from helpers.paths import error_page
 from helpers.screen import visible
 
 
@@ -46,7 +47,7 @@ class WorkbookError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in a notebook in place of a traceback: the message is for the user, the stack is not."""
-        return [*str(self).splitlines(), f"  page: docs/errors/{self.code}.md"]
+        return [*str(self).splitlines(), f"  page: {error_page(self.code)}"]
 
     def to_json(self) -> dict[str, Any]:
         """The object that a command prints with --json (design.md)."""

@@ -15,11 +15,12 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.figure_sentence import name_of
 from helpers.ledger.redacted_text import redact_markdown, redact_text
 from helpers.ledger.redaction import redact, tree
 from helpers.screen import as_typed
@@ -169,7 +170,10 @@ class Offline:
             div_id=f"workbook-figure-{self.figures}",
             config={"displaylogo": False, "responsive": True},
         )
-        return f"<div>{drawn}</div><noscript><p>The figure needs scripts.</p></noscript>"
+        name = escape(unescape(name_of(whole)))  # redacted as markup above
+        return (
+            f'<div role="figure" aria-label="{name}">{drawn}</div><noscript><p>The figure needs scripts.</p></noscript>'
+        )
 
     def _clean(self, text: Any, kind: str = "") -> Any:
         """One text, by its MIME type: a page's and Markdown's have words that are no tags, and columns stay columns."""

@@ -11,6 +11,21 @@ REMOTE = ROOT / "remote"
 DOCS = ROOT / "docs"
 
 
+def error_page(code: str) -> str:
+    """The page of an error: as the checkout has it where that leads there from this folder, else its whole path."""
+    return _page(Path("docs") / "errors" / f"{code}.md")
+
+
+def finding_page(code: str) -> str:
+    """The page of a finding of `diagnose` or `preflight`, likewise."""
+    return _page(Path("docs") / "errors" / "findings" / f"{code}.md")
+
+
+def _page(here: Path) -> str:
+    whole = ROOT / here
+    return str(here if here.is_file() and here.samefile(whole) else whole)
+
+
 def lab_dir() -> Path:
     """The lab's folder: its box's home, its keys, its log. ``WORKBOOK_LAB_HOME`` moves it (tests do)."""
     return Path(os.environ.get("WORKBOOK_LAB_HOME") or ROOT / ".lab").expanduser().resolve()

@@ -1,4 +1,4 @@
-"""Errors as a terminal shows them: commands as they can be pasted there, and a page that opens from any folder."""
+"""Errors as a terminal shows them: commands as they can be pasted there, and where their page lies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from helpers.errors import WorkbookError
-from helpers.paths import DOCS
+from helpers.paths import error_page
 from helpers.screen import as_typed
 
 #: The command in a message, where it stands as a command: before a word of its own or an option, not in "the workbook".
@@ -20,7 +20,7 @@ def in_terminal(error: WorkbookError) -> str:
     """The whole error for people. What --json prints, and what a notebook shows, has the plain names."""
     shown = copy.copy(error)
     shown.next = as_called(error.next)
-    return f"{shown}\n  page: {page(error.code)}\n"
+    return f"{shown}\n  page: {error_page(error.code)}\n"
 
 
 def as_called(text: str) -> str:
@@ -28,13 +28,6 @@ def as_called(text: str) -> str:
     if shutil.which("workbook"):
         return text
     return _COMMAND.sub(lambda _: as_typed(_called()), text)
-
-
-def page(code: str) -> str:
-    """The page of an error: as the checkout has it where that leads there from this folder, else its whole path."""
-    here = Path("docs") / "errors" / f"{code}.md"
-    whole = DOCS / "errors" / here.name
-    return str(here if here.is_file() and here.samefile(whole) else whole)
 
 
 def _called() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.acceptance.arms import Arm
+from helpers.acceptance.breaking_even import break_even_of, pass_of
 from helpers.acceptance.load_client import Request
 from helpers.acceptance.load_records import Failure, Load, counted, from_row
 from helpers.acceptance.load_settings import LoadSettings
@@ -142,14 +143,14 @@ def summed(
     """
     good = {key_of(row): row for row in rows if row["ok"]}
     loads: dict[str, list[Load]] = {}
-    runs: dict[str, list[str]] = {}
+    runs: dict[str, list[list[str]]] = {}  # of each pass
     patches: dict[str, list[str]] = {}
     seen: set[str] = set()  # arms of which the patches were looked at when they were started
     for arm in arms:
         for turn in range(passes):
             mine = [task for task in todo if (task.arm, task.turn) == (arm.name, turn)]
             found = [good[task.key] for task in mine if task.key in good]
-            runs.setdefault(arm.name, []).extend(dict.fromkeys(row["run"] for row in found if row["run"]))
+            runs.setdefault(arm.name, []).append([row["run"] for row in found if row["run"]])
             told = [row["patches"] for row in found if "patches" in row]
             patches.setdefault(arm.name, []).extend(name for names in told for name in names)
             seen |= {arm.name} if told else set()
@@ -169,16 +170,20 @@ def summed(
                 arm.profile,
                 answered[arm.name],
                 boundaries=arm.about.boundaries,
-                run=", ".join(dict.fromkeys(runs[arm.name])) or None,
+                run=", ".join(dict.fromkeys(run for one in runs[arm.name] for run in one)) or None,
                 patches=list(dict.fromkeys(patches[arm.name])) if arm.name in seen else None,
             )
-            measured.append(row.model_copy(update={"asked": sum(one.asked or 0 for one in loads[arm.name])}))
-    starts = {row.name: row.starts for row in measured}
+            passed = zip(loads[arm.name], runs[arm.name], strict=True)
+            speculates = arm.profile.speculation is not None
+            by_pass = tuple(pass_of(load, ids, speculates=speculates) for load, ids in passed)
+            asked = sum(one.asked or 0 for one in loads[arm.name])
+            measured.append(row.model_copy(update={"asked": asked, "by_pass": by_pass}))
+    starts, by_name = {row.name: row.starts for row in measured}, {row.name: row for row in measured}
     return Bench(
         folder=out,
         settings=settings,
         arms=tuple(_with_texts(row, texts.get(row.name)) for row in measured),
-        versus=tuple(one.model_copy(update={"starts": _fewer(starts, one)}) for one in against),
+        versus=tuple(over_starts_too(one, by_name[one.candidate], by_name[one.baseline]) for one in against),
         failure=failure,
         asked=len(todo),
         answered=len(good),
@@ -188,8 +193,13 @@ def summed(
     )
 
 
-def _fewer(starts: Mapping[str, int | None], one: Versus) -> int | None:
-    return min((n for n in (starts[one.candidate], starts[one.baseline]) if n is not None), default=None)
+def over_starts_too(one: Versus, mine: Measurement, base: Measurement) -> Versus:
+    """A comparison with what only the starts of both servers tell: how many there were, and the break-even."""
+    starts = min((n for n in (mine.starts, base.starts) if n is not None), default=None)
+    pays = mine.survival is not None and base.survival is None
+    return one.model_copy(
+        update={"starts": starts, "break_even": break_even_of(mine.by_pass, base.by_pass) if pays else None}
+    )
 
 
 def _started_once(starts: Mapping[str, int | None]) -> Iterator[str]:

@@ -18,9 +18,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from helpers.acceptance.load_settings import LoadSettings, problem_words
 from helpers.errors import UsageError
+from helpers.library_errors import why
 from helpers.paths import DATA
 from helpers.serving.profile import Name, Strict
-from helpers.words import why
 
 #: Measured when no grid is given.
 LAB_GRID = DATA / "grids" / "lab-steps.toml"

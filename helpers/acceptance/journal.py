@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from helpers.errors import UsageError
-from helpers.words import why
+from helpers.library_errors import why
 
 
 class Journal:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from helpers.acceptance.prompts import Kind, Prompt
 from helpers.errors import UsageError
-from helpers.words import problem_said
+from helpers.library_errors import problem_said
 
 Endpoint = Literal["generate", "completions", "chat"]
 PATHS: dict[Endpoint, str] = {

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
+from helpers.acceptance.breaking_even import Pass
 from helpers.acceptance.counters import pool
 from helpers.acceptance.intervals import paired_difference, ratio_interval
 from helpers.acceptance.load_records import Load, first_difference
 from helpers.acceptance.per_prompt import Sums, per_prompt
+from helpers.notebook_text import Worded
 from helpers.serving.profile import Profile
-from helpers.worded import Worded
 
 
 class Measurement(BaseModel):
@@ -36,7 +37,8 @@ class Measurement(BaseModel):
         inter_token_s: median seconds between new tokens (a chunk's gap is spread over its tokens).
         step_s: seconds per verify step (per token without speculation) after the first token, at ``running`` requests;
             what the speed model takes. decode_steps: its n.
-        passes: how often the prompts were asked, and servers started for it.
+        passes: how often the prompts were asked, and servers started for it. by_pass: the step times of each, where a
+            bench wrote them down; the break-even is told by them, start by start.
         patches: that were in the engine's source: of the runs, ``name@hash``, else those that the profile asks for;
             None where nobody knows.
         run: the run's id; of several (passes, a load that went on after a cut) all, with commas.
@@ -72,6 +74,7 @@ class Measurement(BaseModel):
     step_s_ci95: tuple[float, float] | None = None
     decode_steps: int | None = None
     passes: int = 1
+    by_pass: tuple[Pass, ...] = ()
     patches: list[str] | None = None
 
     @property

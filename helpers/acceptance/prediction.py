@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from helpers.acceptance.breaking_even import BreakEven
 from helpers.acceptance.counters import RequestCounters
 from helpers.acceptance.intervals import DRAWS
 from helpers.acceptance.speed import Interval, Loss, Predicted, SpeedModel, StepCost, StepTime, step_cost
@@ -43,6 +44,7 @@ def speed_model(
     what_if: float | None = None,
     seed: int = 0,
     starts: int | None = None,
+    break_evens: Mapping[int, BreakEven] | None = None,
 ) -> SpeedModel:
     """Predicts tokens/s per request for 1..max_steps draft steps.
 
@@ -53,6 +55,7 @@ def speed_model(
         requests: the counters behind ``survival``, for intervals (bootstrap over requests).
         what_if: an accept rate, such as that of a mended wiring, to be held against the same step times.
         starts: how often each of the servers behind ``times`` was started; with one, no interval knows of restarts.
+        break_evens: by num_steps, where it is known start by start; those of one start have no interval to add.
 
     Raises:
         UsageError: ``WB-SPEED-INPUT`` when the numbers cannot belong together.
@@ -62,10 +65,12 @@ def speed_model(
     _check(known, num_steps)
     drawn = None if not requests or len(requests) < 2 else _draw(requests, len(known), seed)
     spreads = {t.num_steps: t.ci95 for t in times}
-    points = tuple(_point(k, known, cost, drawn, spreads, seed) for k in range(1, max_steps + 1))
-    at = next((p for p in points if p.num_steps == num_steps), None) or _point(
-        num_steps, known, cost, drawn, spreads, seed
-    )
+    needed = {k: one for k, one in (break_evens or {}).items() if one.ci95 is not None}
+    every = {k: _point(k, known, cost, drawn, spreads, seed) for k in sorted({*range(1, max_steps + 1), num_steps})}
+    for k, one in needed.items():
+        if k in every:
+            every[k] = replace(every[k], break_even=one.accept_length, over_starts=one)
+    points, at = tuple(every[k] for k in range(1, max_steps + 1)), every[num_steps]
     assumptions = [SAME_TEXT.format(m=len(known))]
     if max_steps > len(known):
         assumptions.append(CONTINUED.format(m=len(known), c=_conditional(known)))

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from helpers.acceptance.breaking_even import BreakEven
 from helpers.acceptance.intervals import ratio_interval
 from helpers.errors import UsageError
 
@@ -82,6 +83,8 @@ class Predicted:
             about survival can leave; equal to tokens_per_s within the measured steps.
         ratio: speed against plain decoding.
         break_even: accept length at which speeds are equal; above num_steps + 1 it is out of reach.
+        over_starts: the same with its interval, where this number of steps was measured in several starts; then
+            ``break_even`` is its mean, which weighs starts alike, and ``ratio`` stays that of all steps together.
         survival_measured, seconds_measured: whether they were, or follow from the assumptions.
     """
 
@@ -96,6 +99,7 @@ class Predicted:
     break_even: float
     survival_measured: bool
     seconds_measured: bool
+    over_starts: BreakEven | None = None
 
 
 @dataclass(frozen=True)

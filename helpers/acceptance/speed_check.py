@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from helpers.acceptance.breaking_even import break_even_of
 from helpers.acceptance.counters import RequestCounters
 from helpers.acceptance.load_records import Answer
 from helpers.acceptance.measurement import Measurement
@@ -65,6 +66,9 @@ def model_of(
             next="give the measurement without speculation as the baseline",
         )
     told = {time.num_steps: time for time in map(step_time_of, [*others, row])}
+    pairs = {len(one.survival or ()): break_even_of(one.by_pass, baseline.by_pass) for one in [*others, row]}
+    needed = {k: one for k, one in pairs.items() if one is not None}
+    starts = min((one.starts for one in (row, baseline) if one.starts is not None), default=None)
     return speed_model(
         row.survival,
         [step_time_of(baseline), *told.values()],
@@ -72,7 +76,8 @@ def model_of(
         requests=requests,
         max_steps=max_steps,
         what_if=what_if,
-        starts=min((one.starts for one in (row, baseline) if one.starts is not None), default=None),
+        starts=needed[len(row.survival)].starts if len(row.survival) in needed else starts,
+        break_evens=needed,
     )
 
 

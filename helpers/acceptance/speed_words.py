@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from helpers.acceptance.breaking_even import ONCE, BreakEven
 from helpers.acceptance.speed import Predicted, SpeedModel
 
 ONE_START = (
-    "one start: the interval is over prompts only; another start of the same servers may move the step times, and with "
-    "them the break-even and the shares of the loss"
+    "one start: the break-even has no interval, and those of speeds are over prompts only; another start of the same "
+    "servers may move the step times, and with them the break-even and the shares of the loss"
 )
 ONE_NUMBER = (
     "no best number of draft steps is named: only num_steps {k} was measured, which does not tell a draft's cost from "
@@ -45,14 +48,36 @@ def sentences(model: SpeedModel, at: Predicted, *, accept_rate: float | None = N
 
 def _verdict(model: SpeedModel, at: Predicted) -> str:
     base = model.baseline_tokens_per_s
+    over = at.over_starts
+    needed = f"{at.break_even:.2f}" if over is None else str(over)
     text = (
         f"{_steps(at)}: a verify step takes {at.seconds * 1e3:.1f} ms against {model.cost.baseline * 1e3:.1f} ms of "
-        f"plain decoding, so speculation needs an accept length of {at.break_even:.2f} to equal {_speed(base)}; "
+        f"plain decoding, so speculation needs an accept length of {needed} to equal {_speed(base)}; "
     )
-    if at.break_even > at.num_steps + 1:
+    if (at.break_even if over is None else over.bounds[0]) > at.num_steps + 1:
         return text + f"{_steps(at)} cannot reach that whatever is accepted (at most {at.num_steps + 1})"
-    outcome = "wins" if at.ratio > 1 else "loses"
+    side = ("above" if at.ratio > 1 else "below") if over is None else over.against(at.accept_length)
+    outcome = {"above": "wins", "below": "loses", "within": "these starts do not tell whether it wins"}[side]
     return text + f"it has {at.accept_length:.2f} and {outcome}: {_range(at)}, {at.ratio:.2f} times the baseline"
+
+
+def paying(points: Sequence[tuple[str, float, BreakEven]]) -> list[str]:
+    """Which points are above their break-even and which below, as far as starts tell; nothing of no points.
+
+    Args:
+        points: name, accept length, break-even.
+    """
+    if not points:
+        return []
+    several = [point for point in points if point[2].ci95 is not None]
+    sides = (("above", "pays"), ("below", "does not pay"), ("within", "is not told apart from plain decoding"))
+    told = []
+    for side, words in sides:
+        names = [name for name, length, needed in several if needed.against(length) == side]
+        told += [f"speculation {words} at {', '.join(names)}"] if names else []
+    lines = [f"against the break-even's interval over starts: {'; '.join(told)}"] if told else []
+    once = [name for name, _, needed in points if needed.ci95 is None]
+    return lines + ([f"break-even of {', '.join(once)}: {ONCE}"] if once else [])
 
 
 def _if(model: SpeedModel, at: Predicted, rate: float) -> str:

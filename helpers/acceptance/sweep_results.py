@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.bench_text import cause_text, difference_text, table
+from helpers.acceptance.breaking_even import ONCE
 from helpers.acceptance.journal import write_whole
 from helpers.acceptance.points import Point
 from helpers.acceptance.sweep_state import Row
 from helpers.errors import UsageError
-from helpers.words import why
+from helpers.library_errors import why
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,8 +145,10 @@ def _flat(row: Row) -> dict[str, Any]:
 
 def sweep_text(found: Sweep) -> str:
     """For people: a line a point, then what went wrong."""
-    head = ["point", "ids", "steps", "batch", "accept rate [95%]", "length", "n", "tok/s", "x baseline [95%]", "greedy"]
-    lines = table([head, *(_line(row) for row in found.rows)], left=2)
+    head = ["point", "ids", "steps", "batch", "accept rate [95%]", "length", "break-even", "n", "tok/s"]
+    lines = table([[*head, "x baseline [95%]", "greedy"], *(_line(row) for row in found.rows)], left=2)
+    if any(row.versus is not None and row.versus.break_even is not None for row in found.rows):
+        lines.append(f"break-even: {ONCE} (--rounds N starts each point N times)")
     for row in found.rows:
         if row.versus is not None and row.versus.first is not None:
             lines.append(f"{row.point}: first difference: {difference_text(row.versus.first)}")
@@ -162,14 +165,16 @@ def _line(row: Row) -> list[str]:
     cells = [row.point, "-" if axes["ids"] is None else ",".join(map(str, axes["ids"]))]
     cells += [str(axes["num_steps"] or "-"), str(axes["batch_size"])]
     if measured is None:
-        return [*cells, f"{row.status.upper()}: {row.cause.code if row.cause else 'no answer'}", *["-"] * 5]
+        return [*cells, f"{row.status.upper()}: {row.cause.code if row.cause else 'no answer'}", *["-"] * 6]
     rate, length, steps = "-", "-", "-"
     if measured.accept_rate is not None and measured.ci95 is not None:
         rate = f"{measured.accept_rate:.3f} [{measured.ci95[0]:.3f}, {measured.ci95[1]:.3f}]"
         length, steps = f"{measured.accept_length:.2f}", str(measured.verify_steps)
-    ratio = "-"
+    needs, ratio = "-", "-"
+    if against is not None and against.break_even is not None:
+        needs = against.break_even.cell
     if against is not None and against.speed is not None:
         ratio = f"{against.speed.ratio:.2f} [{against.speed.ci95[0]:.2f}, {against.speed.ci95[1]:.2f}]"
     equal = "-" if against is None or against.greedy_equal is None else "equal" if against.greedy_equal else "DIFFERENT"
     partial = " (PARTIAL)" if row.status == "partial" else ""
-    return [*cells, rate + partial, length, steps, f"{measured.tokens_per_s:.1f}", ratio, equal]
+    return [*cells, rate + partial, length, needs, steps, f"{measured.tokens_per_s:.1f}", ratio, equal]

@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.bench_text import table
+from helpers.acceptance.breaking_even import BreakEven, over_starts
 from helpers.acceptance.grid import Grid, invalid
+from helpers.acceptance.intervals import t_interval
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.speed_check import Order, order_of
+from helpers.acceptance.speed_words import paying
 from helpers.acceptance.sweep_results import Sweep, sweep_frame
 from helpers.acceptance.sweep_run import sweep
 from helpers.serving.profile import Profile
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
 
     from helpers.box import Box
 
-#: Student's t, 97.5%, by degrees of freedom, from 1; beyond the last one its value is used, which is a bit too wide.
-T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 #: What differs from round to round; a ratio to the round's own baseline has nothing in common with the round left.
 SPEEDS = ("step_s", "tokens_per_s", "speed_ratio")
 ABSOLUTE = ("step_s", "tokens_per_s")
@@ -58,6 +59,15 @@ class Rounds:
         return pooled_frame([sweep_frame(one.rows) for one in self.sweeps])
 
     @property
+    def break_evens(self) -> dict[str, BreakEven]:
+        """Of each point that has one: a round is a start, and gives one ratio to its own baseline."""
+        ratios: dict[str, list[float]] = {}
+        for row in (row for one in self.sweeps for row in one.rows):
+            if row.status == "done" and row.versus is not None and row.versus.break_even is not None:
+                ratios.setdefault(row.point, []).append(row.versus.break_even.accept_length)
+        return {point: found for point, told in ratios.items() if (found := over_starts(told)) is not None}
+
+    @property
     def order(self) -> Order:
         """The speed model's order of the points, held against the measured one."""
         return order_of(self.frame)
@@ -71,6 +81,7 @@ class Rounds:
             "good": self.good,
             "rounds": [one.record() for one in self.sweeps],
             "speeds": spelled.to_dict("records"),
+            "break_even": {point: one.model_dump(mode="json") for point, one in self.break_evens.items()},
             "order": self.order.record(),
         }
 
@@ -148,22 +159,14 @@ def _levelled(frames: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
 def rounds_text(found: Rounds) -> str:
     """For people: a line a point, then what the speed model makes of it."""
-    head = ["point", "rounds", "accept rate [95%]", "length", "tok/s [95%, over rounds]", "a step, ms", "x baseline"]
-    lines = table([head, *(_line(row) for row in _records(found.frame))])
+    head = ["point", "rounds", "accept rate [95%]", "length", "break-even [95%]", "tok/s [95%, over rounds]"]
+    rows, needed = _records(found.frame), found.break_evens
+    lines = table([[*head, "a step, ms", "x baseline"], *(_line(row, needed.get(row["point"])) for row in rows)])
     counts = [f"round {n}: {one.counts}" for n, one in enumerate(found.sweeps, 1)]
-    return "\n".join([*lines, "", *found.order.lines(), *counts, f"rows: {found.folder}/round-*/results.jsonl"])
-
-
-def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Geometric mean of positive values and Student's 95% interval on their logarithms; at least two values.
-
-    >>> [round(x, 3) for x in t_interval([10.0, 10.0, 10.0])]
-    [10.0, 10.0, 10.0]
-    """
-    logs = [math.log(value) for value in values]
-    mean = statistics.fmean(logs)
-    half = T975[min(len(logs) - 1, len(T975)) - 1] * statistics.stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+    lengths = {row["point"]: row["accept_length"] for row in rows}
+    pays = paying([(point, lengths[point], one) for point, one in needed.items()])
+    lines += ["", *pays, *found.order.lines(), *counts]
+    return "\n".join([*lines, f"rows: {found.folder}/round-*/results.jsonl"])
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -203,7 +206,7 @@ def _acceptance(done: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _line(row: Mapping[str, Any]) -> list[str]:
+def _line(row: Mapping[str, Any], needed: BreakEven | None) -> list[str]:
     def shown(name: str, digits: int, factor: float = 1.0) -> str:
         value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
         if value is None or value != value:
@@ -218,6 +221,7 @@ def _line(row: Mapping[str, Any]) -> list[str]:
         str(row["rounds"]),
         f"{rate:.3f} [{row['low']:.3f}, {row['high']:.3f}]" if told else "-",
         f"{length:.2f}" if told else "-",
+        "-" if needed is None else needed.cell,
         shown("tokens_per_s", 1),
         shown("step_s", 1, 1000.0),
         shown("speed_ratio", 2),

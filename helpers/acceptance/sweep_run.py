@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.arms import ModelAbout, Seat, about, deciding, seat_of
-from helpers.acceptance.bench_result import Bench
+from helpers.acceptance.bench_result import Bench, over_starts_too
 from helpers.acceptance.bench_run import ROWS, bench, check, described
 from helpers.acceptance.grid import Grid
 from helpers.acceptance.journal import Journal, claim
@@ -199,8 +199,10 @@ class _Work:
                 return None
             self._baselines[base.id] = one
         greedy = self.grid.load.temperature == 0
-        mine, theirs = found.loads[point.profile.name], self._baselines[base.id].loads[base.profile.name]
-        return versus(point.id, mine, base.id, theirs, greedy=greedy)
+        plain = self._baselines[base.id]
+        mine, theirs = found.loads[point.profile.name], plain.loads[base.profile.name]
+        told = versus(point.id, mine, base.id, theirs, greedy=greedy)
+        return over_starts_too(told, found.arms[0], plain.arms[0]) if found.arms and plain.arms else told
 
     def _finished(self, point: Point) -> Bench | None:
         """A finished point's answers; None where it lacks some, and would ask for them."""

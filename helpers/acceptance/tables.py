@@ -78,13 +78,15 @@ def prediction_rows(model: SpeedModel) -> pd.DataFrame:
     """The speed model's points, one a number of draft steps, for `helpers.figures.acceptance_speed.predicted`.
 
     Columns ``num_steps``, ``accept_length``, ``seconds``, ``tokens_per_s``, ``low``, ``high`` (95%, or the bounds where
-    survival is extrapolated and nothing else is known), ``break_even``, ``ratio``, ``basis``.
+    survival is extrapolated and nothing else is known), ``break_even``, ``break_even_low``, ``break_even_high`` (95%
+    over starts; NaN where there was one, or the number of steps was not measured), ``starts``, ``ratio``, ``basis``.
     """
     import pandas as pd
 
     table = []
     for point in model.points:
         low, high = point.tokens_per_s_ci95 or point.bounds
+        over, starts = point.over_starts, model.starts if point.seconds_measured else None
         basis = "survival measured" if point.survival_measured else "survival extrapolated"
         table.append(
             (
@@ -95,12 +97,14 @@ def prediction_rows(model: SpeedModel) -> pd.DataFrame:
                 min(low, point.bounds[0]),
                 max(high, point.bounds[1]),
                 point.break_even,
+                *((None, None, starts) if over is None else (*over.bounds, over.starts)),
                 point.ratio,
                 basis,
             )
         )
-    names = ["num_steps", "accept_length", "seconds", "tokens_per_s", "low", "high", "break_even", "ratio", "basis"]
-    return pd.DataFrame(table, columns=names)
+    names = ["num_steps", "accept_length", "seconds", "tokens_per_s", "low", "high", "break_even"]
+    found = pd.DataFrame(table, columns=[*names, "break_even_low", "break_even_high", "starts", "ratio", "basis"])
+    return found.astype({"break_even_low": float, "break_even_high": float, "starts": "Int64"})
 
 
 def counters_rows(found: Mapping[str, Counters]) -> pd.DataFrame:

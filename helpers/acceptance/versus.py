@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from helpers.acceptance.breaking_even import BreakEven
 from helpers.acceptance.intervals import DRAWS
 from helpers.acceptance.load_records import Answer, Load, divergence
 from helpers.acceptance.measurement import PairedDifference, paired
@@ -62,6 +63,8 @@ class Versus(BaseModel):
         accept_rate: candidate minus baseline, where both speculate.
         starts: of each server, the fewer of the two; None where that is not known. With one, no interval knows of
             what a restart changes.
+        break_even: accept length from which the candidate is faster, with an interval over starts where there were
+            several; None where the candidate does not speculate, the baseline does, or step times are not known.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -75,6 +78,7 @@ class Versus(BaseModel):
     first: Difference | None
     accept_rate: PairedDifference | None
     starts: int | None = None
+    break_even: BreakEven | None = None
 
 
 def versus(

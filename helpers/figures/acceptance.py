@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from helpers.figures import said
 from helpers.figures.palette import configurations
 from helpers.figures.theme import band, dress
 
@@ -46,6 +47,7 @@ def survival(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="k (drafts accepted in a verify step, at least)",
         y="share of verify steps",
         caption=caption,
+        sentence=said.survival(rows),
     )
 
 
@@ -82,4 +84,5 @@ def accept_rates(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="profile",
         y="correct drafts / proposed drafts",
         caption=caption,
+        sentence=said.rates(rows),
     )

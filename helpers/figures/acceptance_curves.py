@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from helpers.figures import said
 from helpers.figures.palette import COLOURS, DASHES, GREY, MARKERS, configurations
 from helpers.figures.theme import band, dress
 
@@ -39,6 +40,7 @@ def accept_length_by_steps(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="num_steps (drafts proposed in a verify step)",
         y="tokens per verify step",
         caption=caption,
+        sentence=said.lengths(rows),
     )
 
 
@@ -59,6 +61,7 @@ def over_position(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="position in the answer (new tokens, middle of a bin)",
         y="tokens per verify step",
         caption=caption,
+        sentence=said.positions(rows),
     )
 
 
@@ -97,6 +100,7 @@ def over_time(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="time of the server's log" + ("" if pd.isna(first) else f" (from {first:%Y-%m-%d %H:%M:%S})"),
         y="tokens per verify step",
         caption=caption,
+        sentence=said.over_time(rows),
     )
 
 
@@ -144,6 +148,7 @@ def prompt_scatter(rows: pd.DataFrame, *, first: str, second: str, caption: str)
         x=f"{first}: tokens per verify step",
         y=f"{second}: tokens per verify step",
         caption=caption,
+        sentence=said.prompts(rows, first=first, second=second),
         height=560,
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from helpers.figures import said
 from helpers.figures.palette import COLOURS, DASHES, MARKERS, configurations
 from helpers.figures.theme import dress
 
@@ -101,6 +102,7 @@ def throughput_by_acceptance(
         x="accept length (tokens per verify step)",
         y="tokens/s per request",
         caption=caption,
+        sentence=said.throughput(rows, baseline=baseline, step_seconds=step_seconds),
         height=480,
     )
 
@@ -112,6 +114,8 @@ def predicted(
     caption: str,
     measured: pd.DataFrame | None = None,
     profile: str | None = None,
+    num_steps: int | None = None,
+    timed: Sequence[int] = (),
 ) -> go.Figure:
     """Predicted speed against draft steps, with what was measured beside it.
 
@@ -120,6 +124,7 @@ def predicted(
         baseline: tokens/s without speculation.
         measured: columns ``num_steps``, ``tokens_per_s``, ``low``, ``high``, where there are measurements.
         profile: the configuration that is spoken of, whose colour the curve takes.
+        num_steps: as it is served, timed: the numbers of draft steps with a step time: for the figure's sentence.
     """
     import plotly.graph_objects as go
 
@@ -184,4 +189,5 @@ def predicted(
         x="num_steps (drafts proposed in a verify step)",
         y="tokens/s per request",
         caption=caption,
+        sentence=said.forecast(rows, baseline=baseline, num_steps=num_steps, measured=timed),
     )

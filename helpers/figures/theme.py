@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from helpers.figure_sentence import give_sentence
+
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
@@ -12,8 +14,15 @@ if TYPE_CHECKING:
 COSINE_SCALE = "Cividis"
 
 
-def dress(figure: go.Figure, *, title: str, x: str, y: str, caption: str, height: int = 420) -> go.Figure:
-    """Adds title, axis titles with units and the caption that names run and capture."""
+def dress(
+    figure: go.Figure, *, title: str, x: str, y: str, caption: str, sentence: str = "", height: int = 420
+) -> go.Figure:
+    """Adds title, axis titles with units, the caption that names run and capture, and the sentence for who sees none.
+
+    Args:
+        sentence: what the figure shows, as `helpers.figures.said` has it; the figure carries it undrawn.
+    """
+    give_sentence(figure, sentence)
     figure.update_layout(
         title={"text": title, "x": 0.01, "xanchor": "left", "font": {"size": 17}},
         xaxis_title=x,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from helpers.figures import said
 from helpers.figures.palette import BLACK, GREEN, SERVED, TRAINED, VERMILION
 from helpers.figures.theme import COSINE_SCALE, dress
 
@@ -49,7 +50,8 @@ def token_pair(rows: pd.DataFrame, *, title: str, caption: str) -> go.Figure:
     figure.update_yaxes(type="log", title_text="L2 norm (log)", row=1, col=1)
     low = min(0.0, float(rows[["cosine", "centred"]].min().min()) if len(rows) else 0.0)
     figure.update_yaxes(range=[low - 0.05, 1.05], title_text="cosine", row=2, col=1)
-    dress(figure, title=title, x="", y="L2 norm (log)", caption=caption, height=460)
+    words = said.token_pair(rows)
+    dress(figure, title=title, x="", y="L2 norm (log)", caption=caption, sentence=words, height=460)
     figure.update_xaxes(title_text="token, in the order of the requests (grey lines part them)", row=2, col=1)
     return figure
 
@@ -111,5 +113,6 @@ def layer_tokens(
         x="token, in the order of the requests",
         y="boundary (0 = embedding output)",
         caption=caption,
+        sentence=said.layer_tokens(rows, value=value, mark=mark[2] if mark is not None else ""),
         height=440,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from helpers.figures import said
 from helpers.figures.palette import COLOURS, DASHES
 from helpers.figures.theme import dress
 
@@ -41,4 +42,5 @@ def training_curves(
                 line={"color": COLOURS[number % len(COLOURS)], "dash": DASHES[place % len(DASHES)], "width": 2},
                 hovertemplate=f"{name}: %{{y:.3f}} at step %{{x}}<extra></extra>",
             )
-    return dress(figure, title=title, x="step", y=y, caption=caption)
+    words = said.training(rows, stages=stages, columns=columns, y=y)
+    return dress(figure, title=title, x="step", y=y, caption=caption, sentence=words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from helpers.figures import said
 from helpers.figures.palette import SIDES, change_colour, slot_colour
 from helpers.figures.theme import COSINE_SCALE, dress
 
@@ -41,6 +42,7 @@ def feature_norms(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="slot of the drafter's fused input",
         y="L2 norm of a token's feature (log scale)",
         caption=caption,
+        sentence=said.norms(rows),
     )
 
 
@@ -75,6 +77,7 @@ def slot_matrix(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="trained (the dump)",
         y="served (the feed)",
         caption=caption,
+        sentence=said.slot_matrix(rows),
     )
 
 
@@ -116,6 +119,7 @@ def ladder(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="boundary (0 = embedding output, n = after the last layer)",
         y="mean centred cosine",
         caption=caption,
+        sentence=said.ladder(rows),
     )
 
 
@@ -151,4 +155,5 @@ def slot_costs(rows: pd.DataFrame, *, caption: str) -> go.Figure:
         x="slot of the drafter's fused input",
         y="change of accept rate (points)",
         caption=caption,
+        sentence=said.slot_costs(rows),
     )

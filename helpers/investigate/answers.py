@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.notebook_text import Worded
 from helpers.progress import Progress
 from helpers.serving.captured import is_of, newest_first
-from helpers.worded import Worded
 
 if TYPE_CHECKING:
     from helpers.acceptance import Load, Prompt

@@ -1,4 +1,4 @@
-"""A report as Markdown for an issue tracker: the same chapters, figures by their captions."""
+"""A report as Markdown for an issue tracker: the same chapters, figures by their captions and sentences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def render(title: str, summary: Sequence[str], sections: Sequence[Section]) -> s
         if section.table:
             parts.append(table(section.table))
         if section.figure is not None:
-            parts.append("*The figure is in report.html.*")
+            parts += [plain(section.said), "*The figure is in report.html.*"]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

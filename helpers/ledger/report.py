@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
+from helpers.figure_sentence import sentence_of
 from helpers.ledger.markdown import render
 from helpers.ledger.redaction import redact, redact_tree, tree
 
@@ -32,7 +33,7 @@ class Section:
     Attributes:
         paragraphs: plain text; each becomes a paragraph.
         table: column name -> value, a mapping a row; all rows have the same columns.
-        figure: drawn below the table.
+        figure: drawn below the table. said: what it shows, in words, below it; its own sentence where none is given.
         commands: lines to type, as they are.
     """
 
@@ -41,6 +42,7 @@ class Section:
     table: Sequence[Mapping[str, str]] = ()
     figure: go.Figure | None = None
     commands: Sequence[str] = ()
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def _redacted(section: Section, clean: Callable[[str], str], drawn: Callable[[st
         [{clean(k): clean(v) for k, v in row.items()} for row in section.table],
         None if section.figure is None else _redacted_figure(section.figure, drawn),
         [clean(line) for line in section.commands],
+        clean(section.said or (sentence_of(section.figure) if section.figure is not None else "")),
     )
 
 

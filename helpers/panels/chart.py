@@ -16,6 +16,7 @@ import anywidget
 import ipywidgets as widgets
 import traitlets
 
+from helpers.figure_sentence import sentence_of, title_of
 from helpers.panels.hearing import heard_while_busy
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ SCRIPT = "plotly"
 
 
 class FigureView(anywidget.AnyWidget):
-    """Draws ``figure``, a plotly figure as JSON. ``label``: its name for screen readers."""
+    """Draws ``figure``, a plotly figure as JSON. ``label``: its name for screen readers; ``said``: what it shows."""
 
     _esm = """
     const ask = (model) => new Promise((resolve, reject) => {
@@ -57,7 +58,11 @@ class FigureView(anywidget.AnyWidget):
         const host = document.createElement("div");
         host.setAttribute("role", "figure");
         host.textContent = "drawing …";
-        el.appendChild(host);
+        const words = document.createElement("p");
+        words.id = `workbook-figure-${(window.workbookFigures = (window.workbookFigures ?? 0) + 1)}`;
+        words.style.cssText = "margin:.3em 0;line-height:1.4";
+        host.setAttribute("aria-describedby", words.id);
+        el.append(host, words);
         el.style.width = "100%";
         let drawn = plotly(model), gone = false;
         const draw = async () => {
@@ -66,6 +71,7 @@ class FigureView(anywidget.AnyWidget):
           if (!host.classList.contains("js-plotly-plot")) host.textContent = "";
           const figure = JSON.parse(model.get("figure"));
           host.setAttribute("aria-label", model.get("label"));
+          words.textContent = model.get("said");
           await library.react(host, figure.data, figure.layout, { displaylogo: false, responsive: true });
         };
         const queue = () => {
@@ -79,6 +85,7 @@ class FigureView(anywidget.AnyWidget):
     """
     figure = traitlets.Unicode("{}").tag(sync=True)
     label = traitlets.Unicode("").tag(sync=True)
+    said = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, **traits: Any) -> None:
         super().__init__(**traits)
@@ -106,12 +113,12 @@ class Chart:
             if figure is None:
                 self.widget.children = []
                 return
-            told = {"figure": figure.to_json(), "label": figure.layout.title.text or "a figure"}
+            told = {"figure": figure.to_json(), "label": title_of(figure), "said": sentence_of(figure)}
             if self._view is None:
                 self._view = FigureView(**told)
             else:
                 with self._view.hold_sync():
-                    self._view.label, self._view.figure = told["label"], told["figure"]
+                    self._view.label, self._view.said, self._view.figure = told["label"], told["said"], told["figure"]
             self.widget.children = [self._view]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from helpers.export import FIGURES_MIME
+from helpers.figure_sentence import sentence_of, title_of
 from helpers.panels import markup
 
 if TYPE_CHECKING:
@@ -55,18 +56,24 @@ class Static:
 
     @property
     def html(self) -> str:
-        """Everything but the figures, as HTML that needs no script."""
+        """Everything, the figures by their sentences, as HTML that needs no script."""
         parts = [markup.heading(self.title), *map(markup.paragraph, self.paragraphs)]
         parts += [markup.table(table.rows, caption=table.caption) for table in self.tables]
         parts += [
             markup.paragraph(label) + markup.block(text, label=label, height="none") for label, text in self.blocks
         ]
+        parts += map(markup.paragraph, self.said)
         return "".join(parts)
 
     @property
     def text(self) -> str:
         blocks = [f"{label}\n{text}" for label, text in self.blocks]
-        return "\n\n".join([self.title, *self.paragraphs, *(table.text for table in self.tables), *blocks])
+        return "\n\n".join([self.title, *self.paragraphs, *(table.text for table in self.tables), *blocks, *self.said])
+
+    @property
+    def said(self) -> list[str]:
+        """What each figure shows, in words, under its title."""
+        return [f"{title_of(figure)}: {sentence_of(figure)}" for figure in self.figures if sentence_of(figure)]
 
     def bundle(self) -> dict[str, Any]:
         """The twin as a MIME bundle: HTML for every front end, and the figures for our own exporter."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from helpers.errors import WorkbookError
+from helpers.paths import error_page
 
 T = TypeVar("T")
 State = Literal["idle", "running", "cancelling", "done", "cancelled", "failed"]
@@ -155,7 +156,7 @@ class Worker:
         except KeyboardInterrupt:
             ended("cancelled")
         except WorkbookError as error:
-            ended("failed", f"{error}\n  page: docs/errors/{error.code}.md")
+            ended("failed", f"{error}\n  page: {error_page(error.code)}")
         except Exception as error:  # noqa: BLE001 - a fault of our own: told in a line, the stack kept for a report
             ended("failed", f"{type(error).__name__}: {error}", traceback.format_exc())
         else:

@@ -16,6 +16,7 @@ from helpers.box.facts.mig import Mig
 from helpers.box.facts.python import Python
 from helpers.box.facts.servers import Servers
 from helpers.box.facts.sockets import Sockets
+from helpers.paths import error_page
 from helpers.serving.overview import Overview, Seen
 from helpers.source.served import Engine
 
@@ -33,7 +34,7 @@ def describe(overview: Overview) -> str:
         error = problem.error
         lines += ["", f"{error['code']}: {error['message']}", f"  expected: {error['expected']}"]
         lines += [*(f"  | {line}" for line in error.get("lines", [])), f"  next: {error['next']}"]
-        lines.append(f"  page: docs/errors/{error['code']}.md")
+        lines.append(f"  page: {error_page(error['code'])}")
     return "\n".join(lines)
 
 

@@ -17,9 +17,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from helpers.errors import UsageError
+from helpers.library_errors import problem_said, why
 from helpers.nearest import did_you_mean
 from helpers.paths import DATA
-from helpers.words import problem_said, why
 
 #: The profiles that the lab serves.
 LAB_PROFILES = DATA / "profiles" / "lab.toml"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from helpers.errors import RemoteFailed
+from helpers.notebook_text import Worded
 from helpers.screen import as_typed
-from helpers.worded import Worded
 
 if TYPE_CHECKING:
     from helpers.box import Box

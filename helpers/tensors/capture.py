@@ -12,6 +12,7 @@ from jaxtyping import Int32, Int64
 from torch import Tensor
 
 from helpers.errors import UsageError
+from helpers.notebook_text import Worded
 from helpers.tensors.capture_info import SCHEMA as SCHEMA
 from helpers.tensors.capture_info import File as File
 from helpers.tensors.capture_info import Info as Info
@@ -19,7 +20,6 @@ from helpers.tensors.capture_info import Model as Model
 from helpers.tensors.capture_info import Request as Request
 from helpers.tensors.capture_info import read_info as read_info
 from helpers.tensors.header import Entry, read_header
-from helpers.worded import Worded
 
 
 @dataclass(frozen=True)

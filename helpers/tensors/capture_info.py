@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from helpers.errors import UsageError
+from helpers.library_errors import problem_said, why
 from helpers.tensors.places import met, way_out
-from helpers.words import problem_said, why
 
 SCHEMA = "workbook.capture/1"
 

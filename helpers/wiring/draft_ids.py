@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.library_errors import why
 from helpers.source.setter import SourceTree, Trap
 from helpers.source.setter.values import Place
 from helpers.tensors.places import met, way_out
-from helpers.words import why
 
 KEY = "eagle_aux_hidden_state_layer_ids"
 # Files in which SGLang reads the drafter's ids: 0.5.9 and 0.5.10, then 0.5.23.

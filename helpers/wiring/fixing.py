@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from helpers.notebook_text import Worded
 from helpers.tensors.capture import Capture
 from helpers.wiring.boundaries import Rule
 from helpers.wiring.explaining import Label
 from helpers.wiring.fc_order import mended
 from helpers.wiring.findings import Finding
-from helpers.worded import Worded
 
 NO_FUSION = "--enforce-disable-flashinfer-allreduce-fusion"
 FUSION = "--enable-flashinfer-allreduce-fusion"

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from helpers.notebook_text import Worded
 from helpers.tensors.view import View
 from helpers.wiring.comparison import SlotComparison
 from helpers.wiring.findings import Code, Finding, error
-from helpers.worded import Worded
 
 PARTIAL_SUM: Code = "rank-partial-sum"
 

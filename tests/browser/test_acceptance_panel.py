@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -40,6 +41,10 @@ def test_configurations_are_compared(opened: Callable[..., NotebookPage]) -> Non
     expect(table).to_contain_text("0.217 (-0.387)")
     expect(panel).to_contain_text("Paired with right, prompt by prompt")
     expect(panel).to_contain_text("-0.387 [-0.440, -0.330]")
+    curves, rates = (panel.get_by_role("figure").nth(place) for place in (0, 1))
+    expect(curves).to_have_accessible_name("Acceptance survival S(k), with 95% bands")
+    expect(curves).to_have_accessible_description(re.compile(r"S\(1\) is 80\.0% \[76\.0%, 84\.0%\] \(right\)"))
+    expect(rates).to_have_accessible_description(re.compile(r"60\.4% \[57\.4%, 63\.4%\] \(right\) and 21\.7%"))
     expect(table).to_contain_text("context_length")
     notebook.screenshot("acceptance-panel", panel)
 
@@ -51,6 +56,7 @@ def test_configurations_are_compared(opened: Callable[..., NotebookPage]) -> Non
     panel.get_by_label("miswired", exact=True).uncheck()
     expect(table).not_to_contain_text("0.217")
     expect(traces).to_have_count(both // 2)
+    expect(rates).to_have_accessible_description("The accept rate is 60.4% [57.4%, 63.4%] (right).")
     panel.get_by_label("miswired", exact=True).check()
     panel.get_by_label("Show the call").check()
     expect(panel).to_contain_text("survival(survival_rows(rows)")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from stories import told_story
 
 ARTEFACTS = Path(os.environ.get("WORKBOOK_TEST_ARTEFACTS") or Path(__file__).parents[2] / "test-artefacts")
@@ -63,6 +64,15 @@ def test_it_opens_offline_and_nothing_hostile_runs(opened: tuple[Page, list[str]
     assert "confirmed" in page.locator("table").first.inner_text()
     assert page.locator(".summary").inner_text().startswith("Confirmed, H1")
     assert page.evaluate("JSON.parse(document.getElementById('report-data').textContent).ledger.name") == "ten"
+
+
+def test_every_figure_is_heard_as_its_sentence(opened: tuple[Page, list[str], list[str]]) -> None:
+    figures = opened[0].get_by_role("figure")
+    expect(figures).to_have_count(FIGURES)
+    for place in range(FIGURES):
+        expect(figures.nth(place)).to_have_accessible_name(
+            re.compile(r"^(Slot 0 (is|has)|Served slots peak) .*\d.*\.$")
+        )
 
 
 def test_it_prints(opened: tuple[Page, list[str], list[str]]) -> None:

@@ -213,6 +213,11 @@ def test_starts_and_patches_are_those_of_the_runs(
         assert [(arm.starts, arm.patches) for arm in found.arms] == [(starts, ["capture-embedding@0123456789ab"])] * 2
         said = "plain, fast: one start: the interval is over prompts only" in bench_text(found)
         assert (said, found.versus[0].starts) == (starts == 1, starts)
+        needed = found.versus[0].break_even
+        assert needed is not None
+        assert (needed.starts, needed.ci95 is None) == (starts, starts == 1)
+        assert f"break-even accept length {needed}" in bench_text(found)
+        assert json.loads((tmp_path / "summary.json").read_text())["versus"][0]["break_even"]["starts"] == starts
         assert ("times the tokens/s (one start: " in summarise(found.versus[0]).summary) is (starts == 1)
     assert summarise(found).patches == ("capture-embedding@0123456789ab",)
     told = measure(server, tmp_path / "url")

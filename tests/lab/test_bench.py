@@ -165,6 +165,10 @@ def test_pairs_are_restarted_in_turn(
     assert against.speed is not None
     assert (against.speed.pairs, against.speed.prompts) == (2, len(prompts))
     assert against.speed.ci95[0] <= against.speed.ratio <= against.speed.ci95[1]
+    needed = against.break_even
+    assert needed is not None
+    assert (needed.starts, len(needed.by_start)) == (2, 2)
+    assert needed.bounds[0] <= min(needed.by_start) <= needed.accept_length <= needed.bounds[1]
     assert found.arms[1].passes == 2
     assert found.warnings == ()
     again = compare_profiles(

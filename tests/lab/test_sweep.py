@@ -22,7 +22,7 @@ from helpers.acceptance import read_prompts
 from helpers.acceptance.grid import LAB_GRID, Axes, Grid, Spec, read_grid
 from helpers.acceptance.load_settings import LoadSettings
 from helpers.acceptance.sweep_results import read_rows, sweep_frame, sweep_text
-from helpers.acceptance.sweep_rounds import sweep_rounds
+from helpers.acceptance.sweep_rounds import rounds_text, sweep_rounds
 from helpers.acceptance.sweep_run import sweep
 from helpers.box import Box
 from helpers.paths import ROOT
@@ -111,19 +111,28 @@ def test_what_preflight_finds_is_not_started(box: Box, profiles: dict[str, Profi
 
 
 def test_rounds_are_starts_of_their_own_and_go_on(box: Box, profiles: dict[str, Profile], tmp_path: Path) -> None:
-    """Two rounds of one point: two starts, the same counts, a speed with an interval; asked again, nothing starts."""
-    grid = Grid(base="right", load=LoadSettings(max_new_tokens=8), preflight=False, axes=Axes(num_steps=(2,)))
+    """Two rounds of one point and its baseline: two starts of each, the same counts, a speed and a break-even with an
+    interval, which one round has not; asked again, nothing starts.
+    """
+    load = LoadSettings(max_new_tokens=8)
+    grid = Grid(base="right", baseline="baseline", load=load, preflight=False, axes=Axes(num_steps=(2,)))
     prompts = read_prompts(ROOT / "data/prompts/lab-heldout.jsonl", limit=2)
     first = sweep_rounds(box, grid, profiles, prompts, tmp_path, rounds=1, progress=False)
     assert first.frame["step_s_low"].isna().all()
     found = sweep_rounds(box, grid, profiles, prompts, tmp_path, rounds=2, progress=False)
-    one, two = (sweep.rows[0].measurement for sweep in found.sweeps)
+    [point] = found.break_evens
+    one, two = (row.measurement for sweep in found.sweeps for row in sweep.rows if row.point == point)
     assert one is not None
     assert two is not None
     assert first.sweeps[0].rows == found.sweeps[0].rows
     assert one.run != two.run
     assert one.histogram == two.histogram
-    [told] = found.record()["speeds"]
+    assert str(first.break_evens[point]).endswith("(one start, so no interval)")
+    needed = found.break_evens[point]
+    assert (needed.starts, len(needed.by_start)) == (2, 2)
+    assert needed.bounds[0] < needed.accept_length < needed.bounds[1]
+    assert needed.cell in rounds_text(found)
+    [told] = [row for row in found.record()["speeds"] if row["point"] == point]
     assert told["step_s_low"] < min(one.step_s or 0, two.step_s or 0)
     assert told["rounds"] == 2
     before = len(find_runs(box))

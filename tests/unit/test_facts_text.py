@@ -10,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from helpers.box.facts import Absent, Answer, Facts, Problem, gpus, mig, servers
 from helpers.box.facts.comparison import compare
 from helpers.box.facts.gather import read
@@ -18,6 +20,7 @@ from helpers.box.facts.python import Python
 from helpers.box.facts.servers import Server, Servers
 from helpers.box.facts.sockets import Listener, Sockets
 from helpers.panels.server_model import ServerModel
+from helpers.paths import DOCS
 from helpers.serving import load_profiles
 from helpers.serving.overview import KnownRun, Overview, Seen, about
 from helpers.serving.overview_text import describe
@@ -91,14 +94,19 @@ def test_a_fault_of_a_gpu_is_named_and_fails() -> None:
         assert not overview.good
 
 
-def test_an_unreadable_fact_is_shown_with_its_line_and_the_others_stay() -> None:
+def test_an_unreadable_fact_is_shown_with_its_line_and_the_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(DOCS.parent)
     broken = read(gpus.parse, answer("gpus/row-cut.json"))
     assert isinstance(broken, Problem)
     overview = page(facts(gpus=broken, sockets=Sockets(listeners=(Listener(address="*", port=22),))))
     text = describe(overview)
     assert "GPUs: could not be read, see below (WB-FACT-UNREADABLE)" in text
     assert "line 3 of 'nvidia-smi' cannot be read" in text
-    assert "docs/errors/WB-FACT-UNREADABLE.md" in text
+    assert "  page: docs/errors/WB-FACT-UNREADABLE.md" in text
+    monkeypatch.chdir(tmp_path)  # as a notebook's kernel is elsewhere
+    assert f"  page: {DOCS / 'errors' / 'WB-FACT-UNREADABLE.md'}" in describe(overview)
     assert "ports: 22" in text
     assert not overview.good
     assert overview.to_json()["gpus"]["error"]["code"] == "WB-FACT-UNREADABLE"

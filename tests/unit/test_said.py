@@ -1,4 +1,7 @@
-"""The sentence under a figure, from tables made by hand: it says what the table has, and claims no more."""
+"""The sentence under a figure, from tables made by hand: it says what the table has, and claims no more.
+
+That every figure carries one, and is shown with it, test_figure_sentences.py holds.
+"""
 
 from __future__ import annotations
 
@@ -178,6 +181,42 @@ def test_one_number_of_steps_names_no_best() -> None:
     several = said.forecast(POINTS, baseline=70.0, num_steps=3, measured=[5, 3])
     assert "measured at 3 and 5 draft steps" in several
     assert "not known" not in several
+
+
+def test_a_forecast_tells_the_break_even_with_its_interval_over_starts() -> None:
+    def told(low: float | None, high: float | None, starts: int | None) -> str:
+        rows = POINTS.assign(break_even_low=low, break_even_high=high, starts=starts)
+        return said.forecast(rows, baseline=70.0, num_steps=3)
+
+    assert told(1.8, 2.0, 3).endswith("and needs 1.90 [1.80, 2.00] (95% over 3 starts).")
+    assert told(None, None, 1).endswith("and needs 1.90 (one start, so no interval).")
+    assert told(None, None, None).endswith("and needs 1.90.")
+    assert "speculation pays" in told(1.8, 2.4, 3)
+    assert "speculation may pay or not" in told(1.2, 2.6, 3), "it has 2.5: starts do not tell, whatever prompts do"
+
+
+def test_a_forecast_of_no_served_number_of_steps() -> None:
+    assert said.forecast(POINTS, baseline=70.0) == (
+        "Predicted are 90.0 [80.0, 100.0] with 3 draft steps and 99.0 [70.0, 120.0] with 8 draft steps, in tok/s, "
+        "against 70.0 without speculation."
+    )
+
+
+def test_rates_are_parted_only_where_their_intervals_are() -> None:
+    rows = pd.DataFrame(
+        [("right", 0.6, 0.5, 0.7), ("mended", 0.6, 0.5, 0.7), ("close", 0.5, 0.4, 0.6), ("old", 0.2, 0.1, 0.3)],
+        columns=["profile", "accept_rate", "low", "high"],
+    )
+    assert said.rates(rows) == (
+        "The accept rate is 60.0% [50.0%, 70.0%] (right), 60.0% [50.0%, 70.0%] (mended), 50.0% [40.0%, 60.0%] (close) "
+        "and 20.0% [10.0%, 30.0%] (old). That of mended is that of right. The intervals of close and right overlap, "
+        "which a paired comparison may still part. The interval of old lies below that of right."
+    )
+    assert said.rates(rows[:0]) == "No configuration here speculates."
+
+
+def test_peaks_of_one_side_alone() -> None:
+    assert said.ladder(rungs([[1.0, 0.5]], [])) == "Served slots peak at the boundaries 0."
 
 
 def test_taps_of_a_profile_against_those_of_training() -> None:

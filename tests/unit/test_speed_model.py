@@ -80,7 +80,7 @@ def test_one_start_is_said() -> None:
     for runs, passes, said in (("a", 1, True), ("a, b", 1, True), ("a, b", 2, False), (None, 1, False)):
         row = three.model_copy(update={"run": runs, "passes": passes})
         told = " / ".join(model_of(row, base).sentences)
-        assert ("one start: the interval is over prompts only" in told) is said, runs
+        assert ("one start: the break-even has no interval" in told) is said, runs
 
 
 def test_loss_is_acceptance_times_overhead() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from helpers.acceptance.intervals import t_interval
 from helpers.acceptance.measurement import Measurement
 from helpers.acceptance.speed_check import order_of
 from helpers.acceptance.sweep_results import Sweep, sweep_frame
-from helpers.acceptance.sweep_rounds import Rounds, pooled_frame, rounds_text, t_interval
+from helpers.acceptance.sweep_rounds import Rounds, pooled_frame, rounds_text
 from helpers.acceptance.sweep_state import Row
 
 SURVIVAL = [0.8, 0.64, 0.512, 0.4096]
@@ -121,4 +122,4 @@ def test_what_failed_in_a_round_counts_in_the_others(tmp_path: Path) -> None:
     assert "round 2: 1 failed" in text
     assert "steps1" in text
     nothing = rounds_text(Rounds(tmp_path, sweeps[1:]))
-    assert re.search(r"steps1 +0 +- +- +- +- +-", nothing)
+    assert re.search(r"steps1 +0 +- +- +- +- +- +-", nothing)

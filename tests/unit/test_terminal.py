@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from helpers.errors import RemoteFailed, UsageError
-from helpers.paths import ROOT
-from helpers.terminal import as_called, in_terminal, page
+from helpers.panels.worker import Token, Worker
+from helpers.paths import ROOT, error_page
+from helpers.terminal import as_called, in_terminal
 
 COMMAND = ROOT / ".venv" / "bin" / "workbook"
 
@@ -58,11 +60,44 @@ def test_the_error_itself_stays_plain() -> None:
 
 def test_the_page_is_there_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert page(UsageError("WB-USAGE", "").code) == "docs/errors/WB-USAGE.md"
+    assert error_page("WB-USAGE") == "docs/errors/WB-USAGE.md"
     (tmp_path / "docs" / "errors").mkdir(parents=True)
     (tmp_path / "docs" / "errors" / "WB-USAGE.md").write_text("somebody else's")
     monkeypatch.chdir(tmp_path)
-    assert page("WB-USAGE") == str(ROOT / "docs" / "errors" / "WB-USAGE.md")
+    assert error_page("WB-USAGE") == str(ROOT / "docs" / "errors" / "WB-USAGE.md")
+
+
+def told_of(error: UsageError) -> dict[str, str]:
+    """The error wherever somebody meets one, as it is shown there."""
+
+    def fail(token: Token) -> None:
+        raise error
+
+    worker = Worker()
+    worker.start("reading", fail)
+    worker.wait(10)
+    shown = {"terminal": in_terminal(error), "notebook": "\n".join(error._render_traceback_())}
+    return {**shown, "panel": worker.job.error}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_every_place_that_shows_an_error_names_a_page_that_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    monkeypatch.chdir(tmp_path if elsewhere else ROOT)
+    for place, text in told_of(UsageError("WB-USAGE", "no", expected="yes", next="ask")).items():
+        [page] = re.findall(r"  page: (\S+)", text)
+        assert Path(page).read_text().startswith("# WB-USAGE"), place
+        assert Path(page).is_absolute() == elsewhere, place
+
+
+def test_no_module_but_one_spells_where_pages_lie() -> None:
+    spelled = [
+        str(path.relative_to(ROOT))
+        for path in sorted(ROOT.glob("helpers/**/*.py"))
+        if re.search(r"docs/errors/\{|DOCS / \"errors\"", path.read_text())
+    ]
+    assert spelled == ["helpers/paths.py"]
 
 
 @pytest.mark.skipif(not COMMAND.exists(), reason="the workbook is not installed in this checkout")

@@ -13,7 +13,7 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.ledger.redaction import tree_without_secrets, without_secrets
-from helpers.worded import Worded
+from helpers.notebook_text import Worded
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.library_errors import why
 from helpers.nearest import did_you_mean
 from helpers.screen import as_typed
 from helpers.source.parsing import parsed
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
-from helpers.words import why
 
 MODELS = "srt/models"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from helpers.errors import UsageError
+from helpers.library_errors import why
 from helpers.screen import as_typed
 from helpers.tensors.places import met, way_out
 from helpers.wiring.drafter.rope import KINDS, Rope
-from helpers.words import why
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from helpers.acceptance.counters import RequestCounters, pool
 from helpers.acceptance.intervals import paired_difference, ratio_interval
-from helpers.worded import Worded
+from helpers.notebook_text import Worded
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,18 @@ def halves_first(width: int) -> list[int]:
     return [*range(0, width, 2), *range(1, width, 2)]
 
 
+def _shared(dtype: str) -> dict[str, Any]:
+    """What config.json says alike of the target and of the drafter, in the order in which it has always stood."""
+    return {
+        "hidden_act": "silu",
+        "tie_word_embeddings": False,
+        "torch_dtype": dtype,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+        "attention_bias": False,
+    }
+
+
 @dataclass(frozen=True)
 class TargetShape:
     """A DeepSeek-V3: multi-head latent attention, the first layer dense, experts in all others.
@@ -114,12 +126,7 @@ class TargetShape:
                 "mscale": 1.0,
                 "mscale_all_dim": 1.0,
             },
-            "hidden_act": "silu",
-            "tie_word_embeddings": False,
-            "torch_dtype": dtype,
-            "bos_token_id": BOS,
-            "eos_token_id": EOS,
-            "attention_bias": False,
+            **_shared(dtype),
             "attention_dropout": 0.0,
             "initializer_range": 0.02,
             "use_cache": True,
@@ -162,12 +169,7 @@ class DrafterShape:
             "max_position_embeddings": self.positions,
             "rms_norm_eps": self.eps,
             "rope_theta": self.theta,
-            "hidden_act": "silu",
-            "tie_word_embeddings": False,
-            "torch_dtype": dtype,
-            "bos_token_id": BOS,
-            "eos_token_id": EOS,
-            "attention_bias": False,
+            **_shared(dtype),
             "mlp_bias": False,
             "pad_token_id": PAD,
             "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(layer_ids), "use_aux_hidden_state": True},

@@ -7,13 +7,13 @@ import pytest
 from helpers.acceptance.counters import RequestCounters
 from helpers.acceptance.measurement import paired
 from helpers.ledger.results import summarise
+from helpers.notebook_text import Worded
 from helpers.source.checkout import Checkout
 from helpers.source.reading.statement import Statement, unread
 from helpers.wiring.fixing import Fix
 from helpers.wiring.ranks import RankView
 from helpers.wiring.replay.result import Rated, Versus
 from helpers.wiring.tables import agreement_rows
-from helpers.worded import Worded
 
 SHARED = {"ranks": 2, "equal": False, "same_tokens": True, "view": "partial-sum"}
 

@@ -1,0 +1,86 @@
+"""What figures of speed show: whether speculation pays, and what it would need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from helpers.figures.said.phrasing import listed, rows_of, span, steps
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def forecast(rows: pd.DataFrame, *, baseline: float, num_steps: int | None = None, measured: Sequence[int] = ()) -> str:
+    """The speed at the number of draft steps that was served, and what the other points rest on.
+
+    Args:
+        rows: as `helpers.acceptance.tables.prediction_rows` gives.
+        baseline: tokens/s without speculation. num_steps: as served; where that is not known, the first and the last
+            point are told. measured: the numbers of steps with a step time; nothing is said of them where none is told.
+    """
+    if num_steps is None:
+        points = rows_of(rows.sort_values("num_steps"))
+        ends = [points[0], *points[1:][-1:]]
+        each = [f"{span(row, 'tokens_per_s', '.1f')} with {steps(row['num_steps'])}" for row in ends]
+        return f"Predicted are {listed(each)}, in tok/s, against {baseline:.1f} without speculation."
+    at = next(row for row in rows_of(rows) if row["num_steps"] == num_steps)
+    outcome = _outcome(at, baseline)
+    text = (
+        f"At {steps(num_steps)}, as served, speculation {outcome}: {at['tokens_per_s']:.1f} tok/s "
+        f"[{at['low']:.1f}, {at['high']:.1f}] against {baseline:.1f} without; it has {at['accept_length']:.2f} tokens "
+        f"a verify step and needs {_needed(at)}."
+    )
+    if not measured:
+        return text
+    if len(set(measured)) > 1:
+        return f"{text} Step times were measured at {listed([str(k) for k in sorted(set(measured))])} draft steps."
+    return (
+        f"{text} One number of draft steps was measured, so what a draft step costs is assumed: the other points show "
+        "what that assumption gives, and which of them is best is not known."
+    )
+
+
+def _outcome(at: Mapping[str, Any], baseline: float) -> str:
+    """What the speed's interval (over prompts) says, as far as the break-even's (over starts) does not gainsay it."""
+    low, high = _over_starts(at) or (at["accept_length"], at["accept_length"])
+    if at["low"] > baseline and at["accept_length"] >= high:
+        return "pays"
+    return "does not pay" if at["high"] < baseline and at["accept_length"] <= low else "may pay or not"
+
+
+def _needed(at: Mapping[str, Any]) -> str:
+    """The break-even, with its interval over starts where the table has one."""
+    import pandas as pd
+
+    from helpers.acceptance.breaking_even import ONCE
+
+    over, starts = _over_starts(at), at.get("starts")
+    if over is not None:
+        return f"{at['break_even']:.2f} [{over[0]:.2f}, {over[1]:.2f}] (95% over {starts} starts)"
+    return f"{at['break_even']:.2f}" + (f" ({ONCE})" if pd.notna(starts) and starts == 1 else "")
+
+
+def _over_starts(at: Mapping[str, Any]) -> tuple[float, float] | None:
+    import pandas as pd
+
+    low, high = at.get("break_even_low"), at.get("break_even_high")
+    return (float(low), float(high)) if low is not None and high is not None and pd.notna(low) else None
+
+
+def throughput(rows: pd.DataFrame, *, baseline: float, step_seconds: Mapping[int, float]) -> str:
+    """Of each configuration whether its speed is apart from the baseline, and the accept length that it would need.
+
+    Args:
+        rows: columns ``profile``, ``num_steps``, ``accept_length``, ``tokens_per_s``, ``low``, ``high``.
+        baseline: tokens/s without speculation. step_seconds: seconds of a verify step by num_steps.
+    """
+    told = []
+    for row in rows_of(rows):
+        side = "faster than" if row["low"] > baseline else "slower than" if row["high"] < baseline else "not told from"
+        text = f"{row['profile']} with {steps(row['num_steps'])} is {side} no speculation: "
+        text += f"{span(row, 'tokens_per_s', '.1f')} tok/s, accept length {row['accept_length']:.2f}"
+        if row["num_steps"] in step_seconds:
+            text += f" and {baseline * step_seconds[row['num_steps']]:.2f} needed"
+        told.append(text)
+    return "; ".join([f"No speculation gives {baseline:.1f} tok/s", *told]) + "."
