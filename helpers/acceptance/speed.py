@@ -164,8 +164,8 @@ def measured_step(num_steps: int, seconds: Sequence[float], steps: Sequence[int]
         seconds: of each request's decoding: from its first token to its last.
         steps: verify steps of each request; without speculation its new tokens but the first.
 
-    >>> measured_step(3, [0.28, 0.56], [10, 20]).seconds
-    0.028
+    >>> measured_step(3, [0.25, 0.5], [10, 20]).seconds
+    0.025
     """
     if len(seconds) != len(steps) or not sum(steps):
         raise UsageError(

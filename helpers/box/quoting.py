@@ -27,8 +27,8 @@ class Raw:
 def quote(word: str) -> str:
     """One shell word that reads back as exactly ``word`` in sh, bash, dash and zsh.
 
-    >>> quote("it's")
-    "'it'\\"'\\"'s'"
+    >>> print(quote("it's"))
+    'it'"'"'s'
     """
     if "\0" in word:
         raise UsageError(

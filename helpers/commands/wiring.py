@@ -11,7 +11,7 @@ import typer
 
 from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
-from helpers.paths import investigations_dir
+from helpers.paths import finding_page, investigations_dir
 
 if TYPE_CHECKING:
     from helpers.serving.capture import Boundaries
@@ -269,6 +269,8 @@ def describe(diagnosis: Diagnosis) -> str:
         found.append(f"slot {slot.slot}: {', '.join(sides)}")
     found += ["", *(f"{f.severity:<7} {f.code}: {f.summary}" for f in diagnosis.findings)]
     found += [f"open    {one.code}: {one.why}" for one in diagnosis.undecided]
+    codes = dict.fromkeys(f.code for f in diagnosis.findings if f.severity != "info")
+    found += ["", *(f"page: {finding_page(code)}" for code in codes)] if codes else []
     if diagnosis.draft_config is not None:
         found += ["", f"config: {diagnosis.draft_config.note}"]
     if diagnosis.fix is not None:

@@ -18,6 +18,8 @@ from helpers.paths import ROOT, investigations_dir, lab_dir
 BOX_HOME, CHECKOUT, INVESTIGATIONS = "<box home>", "<checkout>", "<investigations>"
 # Token as a word of the trade: "cosine per token: 0.98", "token 12: 5". No secret is such a word with a short number.
 _COUNTED = re.compile(r"(?i)(?<![\w-])(tokens?)(?=[\"']?\s*[:=]\s*-?\d{1,6}(?:\.\d+)?(?![\w.-]))")
+# "by token": middle.tolist() in a cell's source: what is counted or said token by token is no secret, whatever it is.
+_EACH = re.compile(r"(?i)(?<![\w-])((?:by|per|each|every)[ _]tokens?)(?=[\"']?\s*[:=])")
 # "api_key": "value" stays JSON; one with a space before the value is hidden whole.
 _QUOTED = re.compile(
     r"(?i)(?<![a-z0-9_.-])([a-z0-9_.-]*(?:token|(?:secret|passw(?:or)?d|api[_-]?key|credential)s?)[\"']?)(\s*[:=]\s*)([\"'])[^\"'\n]+\3"
@@ -44,8 +46,8 @@ _NUMBERS = re.compile(
 def without_secrets(text: str) -> str:
     """The text without tokens, passwords and private keys, and with every character one that a file can hold.
 
-    >>> without_secrets("HF_TOKEN=hf_abcdefghijkl, cosine per token: 0.98")
-    'HF_TOKEN=***, cosine per token: 0.98'
+    >>> without_secrets("HF_TOKEN=hf_abcdefghijkl, cosine per token: 0.98, {'by token': middle.tolist()}")
+    "HF_TOKEN=***, cosine per token: 0.98, {'by token': middle.tolist()}"
     """
     return _but_for_runs(text, _unsecret)
 
@@ -85,7 +87,7 @@ def redact(text: str, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = (
 
 def _unsecret(text: str) -> str:
     text = _KEY_BLOCK.sub("*** private key ***", printable(text).replace(_APART, "\N{SYMBOL FOR NULL}"))
-    text = _COUNTED.sub(rf"\1{_APART}", text)
+    text = _EACH.sub(rf"\1{_APART}", _COUNTED.sub(rf"\1{_APART}", text))
     # What was dealt with here is set apart, so that the masking of commands does not take its quotes off.
     return mask(_QUOTED.sub(rf"\1{_APART}\2\3***\3", text)).replace(_APART, "")
 

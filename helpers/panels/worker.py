@@ -1,11 +1,10 @@
 """Work beside the kernel's main thread: one job at a time, which can be cancelled and never ends in a traceback.
 
->>> worker = Worker()
->>> worker.start("adding", lambda token: 1 + 1, then=print)
+>>> worker, sums = Worker(), []
+>>> worker.start("adding", lambda token: 1 + 1, then=sums.append)
 True
->>> worker.wait()
-2
-True
+>>> worker.wait(), sums
+(True, [2])
 >>> worker.job.state
 'done'
 """

@@ -10,7 +10,6 @@ from helpers.tensors.capture_info import Info
 from helpers.tensors.dumps import Dump
 from helpers.tensors.health import Health
 
-
 #: Every code of a diagnosis; docs/errors/findings/<code>.md explains each.
 Code = Literal[
     "slot-embedding",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from helpers.paths import finding_page
 from helpers.serving.preflight import engine, ids, patched, rope, vocabulary, weights, widths
 from helpers.serving.preflight.facts import Facts
 from helpers.serving.preflight.finding import Finding
@@ -76,6 +77,7 @@ class Preflight:
             lines += [f"    | {shown(line)}" for line in finding.evidence.get("hunk", [])]
             if fix := finding.evidence.get("fix"):
                 lines.append(f"    fix: {fix}")
+            lines.append(f"    page: {finding_page(finding.code)}")
         lines += [f"not looked at: {what}: {why}" for what, why in self.unread.items()]
         return "\n".join(lines)
 

@@ -39,7 +39,7 @@ def follow(
     Raises:
         UsageError: ``WB-REPLAY-SHORT`` where the text ends before a round of the asked-for tokens is decided.
 
-    >>> follow([[True] * 9, [False] * 9], prompt_tokens=2, last=8)
+    >>> follow([[True] * 9, [False] * 9], prompt_tokens=2, last=9)
     Rounds(histogram=(0, 3, 0), left_out=True)
     """
     steps = len(agrees)
