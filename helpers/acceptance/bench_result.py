@@ -10,6 +10,7 @@ from typing import Any
 
 from helpers.acceptance.arms import Arm
 from helpers.acceptance.breaking_even import break_even_of, pass_of
+from helpers.acceptance.intervals import few
 from helpers.acceptance.load_client import Request
 from helpers.acceptance.load_records import Failure, Load, counted, from_row
 from helpers.acceptance.load_settings import LoadSettings
@@ -220,6 +221,9 @@ def _with_texts(row: Measurement, against: Versus | None) -> Measurement:
 
 
 def _warnings(arms: Sequence[Arm], answered: Mapping[str, Sequence[Load]], settings: LoadSettings) -> Iterator[str]:
+    prompts = len({answer.id for loads in answered.values() for load in loads for answer in load.answers})
+    if prompts and (said := few(prompts)) is not None:
+        yield said
     for arm in arms:
         loads = answered[arm.name]
         if arm.about.vocab_size is None:

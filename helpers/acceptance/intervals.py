@@ -14,8 +14,27 @@ import numpy as np
 
 DRAWS = 4000
 
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+#: From so many requests on the bootstrap covers about what it says; below, it is too narrow.
+ENOUGH = 8
+
 #: Student's t, 97.5%, by degrees of freedom, from 1; beyond the last one its value is used, which is a bit too wide.
 T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
+
+
+def few(requests: int) -> str | None:
+    """What has to be said beside an interval over so few requests; None where nothing has.
+
+    >>> few(1)
+    'over 1 request: nothing is known of others, and an interval over it says nothing'
+    >>> few(8)
+    """
+    if requests >= ENOUGH:
+        return None
+    if requests == 1:
+        return "over 1 request: nothing is known of others, and an interval over it says nothing"
+    return f"over {requests} requests: an interval drawn from so few is too narrow; decide nothing on it"
 
 
 def ratio_interval(
@@ -27,11 +46,17 @@ def ratio_interval(
         numerators: per request, for example correct drafts.
         denominators: per request, for example proposed drafts; not all zero.
 
+    Of one request a share may be anything from 0 to 1; a ratio that is no share has its own value twice (see `few`).
+
+    >>> ratio_interval([3], [10])
+    (0.0, 1.0)
     >>> low, high = ratio_interval([5, 6, 4, 7], [10, 10, 10, 10])
     >>> low <= 0.55 <= high
     True
     """
     top, bottom = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
+    if len(top) == 1 and _shares(top, bottom):
+        return 0.0, 1.0
     picks = _picks(len(top), seed, draws)
     ratios = top[picks].sum(1) / bottom[picks].sum(1)
     return _bounds(ratios)
@@ -56,6 +81,8 @@ def paired_difference(
     c, d = (np.asarray(x, dtype=float) for x in second)
     if len(a) != len(c):
         raise ValueError(f"a paired comparison needs the same requests on both sides, got {len(a)} and {len(c)}")
+    if len(a) == 1 and _shares(a, b) and _shares(c, d):
+        return float(a[0] / b[0] - c[0] / d[0]), (-1.0, 1.0)
     picks = _picks(len(a), seed, draws)
     differences = a[picks].sum(1) / b[picks].sum(1) - c[picks].sum(1) / d[picks].sum(1)
     return float(a.sum() / b.sum() - c.sum() / d.sum()), _bounds(differences)
@@ -73,10 +100,15 @@ def t_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
+def _shares(top: Floats, bottom: Floats) -> bool:
+    """Whether each is a part of its whole, so that the ratio is a rate."""
+    return bool(((top >= 0) & (top <= bottom)).all())
+
+
 def _picks(requests: int, seed: int, draws: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     return np.random.default_rng(seed).integers(0, requests, size=(draws, requests))
 
 
-def _bounds(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[float, float]:
+def _bounds(values: Floats) -> tuple[float, float]:
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.bench_text import cause_text, difference_text, table
 from helpers.acceptance.breaking_even import ONCE
+from helpers.acceptance.intervals import few
 from helpers.acceptance.journal import write_whole
 from helpers.acceptance.points import Point
 from helpers.acceptance.sweep_state import Row
@@ -156,6 +157,8 @@ def sweep_text(found: Sweep) -> str:
             lines += ["", f"{row.point}: {row.status}", *cause_text(row.cause)]
         if row.preflight:
             lines.append(f"{row.point}: preflight found {', '.join(row.preflight)}")
+    prompts = min((row.measurement.requests for row in found.rows if row.measurement is not None), default=0)
+    lines += [f"note: {said}"] if prompts and (said := few(prompts)) is not None else []
     lines += [f"not measured yet: {', '.join(found.missing)}"] if found.missing else []
     return "\n".join([*lines, f"{found.counts}; rows: {found.folder / RESULTS}"])
 

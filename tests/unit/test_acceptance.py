@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.acceptance.counters import RequestCounters, from_meta_info, pool
-from helpers.acceptance.intervals import paired_difference, ratio_interval
+from helpers.acceptance.intervals import few, paired_difference, ratio_interval
 from helpers.acceptance.load import Answer, Load, first_difference
 from helpers.errors import UsageError, WrongResult
 
@@ -83,6 +83,14 @@ def test_pairing_cancels_what_a_prompt_does_to_both() -> None:
 def test_pairing_needs_the_same_requests() -> None:
     with pytest.raises(ValueError, match="1 and 2"):
         paired_difference(([1.0], [2.0]), ([1.0, 1.0], [2.0, 2.0]))
+
+
+def test_one_request_says_nothing_of_others() -> None:
+    """Drawn from itself alone it would always be the same: an interval of no width."""
+    assert ratio_interval([3.0], [10.0]) == (0.0, 1.0)
+    assert paired_difference(([3.0], [10.0]), ([1.0], [10.0])) == (pytest.approx(0.2), (-1.0, 1.0))
+    assert ratio_interval([32.0], [0.5]) == (64.0, 64.0)  # tokens a second: no share, and `few` has to be said beside it
+    assert [few(n) is None for n in (1, 2, 7, 8, 100)] == [False, False, False, True, True]
 
 
 def test_the_first_different_token_is_named() -> None:

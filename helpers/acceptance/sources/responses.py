@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from helpers.acceptance.intervals import ratio_interval
+from helpers.acceptance.intervals import few, ratio_interval
 from helpers.acceptance.sources.records import Answered
 from helpers.acceptance.sources.result import Counters, Part, Size, spread_of
 from helpers.errors import UsageError
@@ -83,6 +83,7 @@ class Responses:
             warnings.append("the number of proposed drafts is not in every answer: accept rate not told")
         tops, bottoms = [float(r.correct or 0) for r in rows], [float(r.steps) for r in rows]
         several = len(rows) > 1
+        warnings += [said] if several and (said := few(len(rows))) is not None else []
         ci = ratio_interval(tops, bottoms) if several else None
         kind = rows[0].kind
         whole = all(r.completion for r in rows)

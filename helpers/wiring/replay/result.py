@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from helpers.acceptance.counters import RequestCounters, pool
-from helpers.acceptance.intervals import paired_difference, ratio_interval
+from helpers.acceptance.intervals import few, paired_difference, ratio_interval
 from helpers.notebook_text import Worded
 
 
@@ -139,7 +139,7 @@ def summarise(
         cross_entropy_ci95=ratio_interval(entropy, rows) if entropy is not None and judged else None,
         rows=int(sum(rows)),
         rounds_left_out=sum(score.left_out for score in scores),
-        notes=list(notes),
+        notes=[*notes, *([said] if (said := few(len(scores))) is not None else [])],
     )
 
 
