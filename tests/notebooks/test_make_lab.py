@@ -14,6 +14,17 @@ from demo_run import ROOT, environment
 from leftovers import gone
 
 
+def start_kernel(page: str) -> None:
+    """A kernel, as a notebook that is opened gets one; until it answers."""
+    server, _, token = page.partition("/lab")[0], *page.partition("?token=")[1:]
+    asked = {"headers": {"Authorization": f"token {token}"}, "timeout": 30, "trust_env": False}
+    kernel = httpx.post(f"{server}/api/kernels", json={"name": "python3"}, **asked).json()["id"]
+    end = time.monotonic() + 60
+    while (told := httpx.get(f"{server}/api/kernels/{kernel}", **asked).json())["execution_state"] != "idle":
+        assert time.monotonic() < end, told
+        time.sleep(0.2)
+
+
 def test_jupyterlab_opens_on_the_first_notebook_with_the_lab_up(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as out:
@@ -34,6 +45,8 @@ def test_jupyterlab_opens_on_the_first_notebook_with_the_lab_up(tmp_path: Path) 
         assert "notebooks/00_start_here.ipynb" in found.group()
         assert "lab is up" in log.read_text() or "lab was up" in log.read_text()
         assert httpx.get(found.group(), timeout=30, follow_redirects=True, trust_env=False).status_code == 200
+        start_kernel(found.group())
+        assert "eavesdropping" not in log.read_text(), "a kernel says so where others can read what it is sent"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=30)
