@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 #: What a kind of evidence is, in words; all others are called by their kind.
 KINDS = {
-    "comparison": "figures",
     "difference": "a difference",
     "figure": "a figure",
     "file": "a file as it is",
@@ -29,7 +28,7 @@ KINDS = {
     "sweep": "the rows of a sweep",
     "table": "a table",
     "text": "words that somebody wrote down",
-    "values": "figures",
+    "values": "numbers",
 }
 #: Kinds that nothing has to be found for: they follow from nothing.
 FIRST = ("file", "files", "profile", "text")
@@ -45,19 +44,20 @@ def grounds(ledger: View, e: Evidence) -> str:
     """
     others = [one for one in ledger.state.evidence() if one.id != e.id]
     found = [ledger.state.now(id) for id in e.made_of] if e.source in FIRST else made_of(ledger, e, others)
+    named = [f"{one.id} ({visible(one.source)})" for id in found for one in others if one.id == id]
     known = {file.path for one in others if one.id in found for file in one.files}
     kept = [file.path for file in e.files if _is_kept(file.path)]
     rest = [file.path for file in e.files if not _is_kept(file.path) and file.path not in known]
     said = [KINDS.get(e.source, visible(e.source))]
     places = folders(place(path, ledger.folder) for path in rest)
     if e.source in FIRST:
-        said += [*places, *([f"of {', '.join(found)}"] if found else [])]
-    elif found or places:
-        said.append(f"made of {', '.join([*found, *places])}")
+        said += [*places, *([f"of {', '.join(named)}"] if named else [])]
+    elif named or places:
+        said.append(f"made of {', '.join([*named, *places])}")
     else:
         said.append(f"made of what run {visible(e.run)} gave" if e.run else "of what it was made is not recorded")
     said += [f"kept as {', '.join(map(visible, kept[:2]))}"] if kept else []
-    return f"{e.id}: {'; '.join(said)}"
+    return "; ".join(said)
 
 
 def made_of(ledger: View, e: Evidence, others: list[Evidence]) -> list[str]:

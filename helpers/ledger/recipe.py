@@ -126,7 +126,10 @@ def recipe(ledger: View) -> list[str]:
     bare = [e for e in everything if e.source != "run" and not with_ablation(e, everything).command]
     if bare:
         body += ["", "# no command of their own; what they are, and what they follow from:"]
-        body += [f"#   {grounds(ledger, e)}" for e in bare]
+        alike: dict[str, list[str]] = {}
+        for e in bare:
+            alike.setdefault(grounds(ledger, e), []).append(e.id)
+        body += [f"#   {', '.join(ids)}: {words}" for words, ids in alike.items()]
     name = shlex.quote(ledger.name)
     body += ["", "# the ledger itself, every line and every file; and this report", f"workbook ledger verify {name}"]
     body.append(f"workbook report {name}")

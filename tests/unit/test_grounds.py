@@ -67,9 +67,9 @@ def test_a_figure_of_a_capture_and_a_dump_names_both(ledger: Ledger) -> None:
     ledger.evidence(other, title="capture b", of=dump)
     of_both = ledger.evidence(figure(), title="figure", of=[served, dump])
     kept = next(file.path for file in of_both.files if file.path.startswith("evidence/"))
-    assert grounds(ledger, of_both) == f"{of_both.id}: a figure; made of {first.id}; kept as {kept}"
+    assert grounds(ledger, of_both) == f"a figure; made of {first.id} (capture); kept as {kept}"
     alone = ledger.evidence({"ratio": 1.0}, title="numbers", of=dump)
-    assert grounds(ledger, alone) == f"{alone.id}: figures; made of 12 files of checkout:data/lab/dump"
+    assert grounds(ledger, alone) == "numbers; made of 12 files of checkout:data/lab/dump"
 
 
 def test_evidence_that_it_was_made_of_is_kept_by_its_id_as_it_is_now(ledger: Ledger) -> None:
@@ -77,29 +77,29 @@ def test_evidence_that_it_was_made_of_is_kept_by_its_id_as_it_is_now(ledger: Led
     made = ledger.evidence({"mean": 0.2}, title="mean", of=first)
     assert (made.made_of, made.run, made.n, made.files) == ((first.id,), "right-1", 9, ())
     assert ledger.evidence({"mean": 0.2}, title="mean", of=first).id == made.id, "a cell that runs again"
-    assert grounds(ledger, made) == f"{made.id}: figures; made of {first.id}"
+    assert grounds(ledger, made) == f"numbers; made of {first.id} (values)"
     again = ledger.evidence({"rate": 0.3, "n": 9}, title="rates", run="right-1")
-    assert grounds(ledger, made) == f"{made.id}: figures; made of {again.id}"
+    assert grounds(ledger, made) == f"numbers; made of {again.id} (values)"
     text = ledger.evidence("seen by eye", of=made)
-    assert grounds(ledger, text) == f"{text.id}: words that somebody wrote down; of {made.id}"
+    assert grounds(ledger, text) == f"words that somebody wrote down; of {made.id} (values)"
 
 
 def test_a_difference_names_the_measurements_of_both_sides(ledger: Ledger) -> None:
     h = ledger.hypothesis("c", key="fix", prediction="p", threshold="t")
     pair = PairedDifference(first="mended", second="miswired", difference=0.3, ci95=(0.2, 0.4), requests=4)
     e = ledger.evidence(pair, on=h, title="pair")
-    assert grounds(ledger, e).endswith(": a difference; of what it was made is not recorded")
+    assert grounds(ledger, e) == "a difference; of what it was made is not recorded"
     ledger.evidence(measured("miswired"), title="on nothing")
     ids = [ledger.evidence(measured(name), on=h, title=name).id for name in ("mended", "miswired")]
     ledger.evidence(measured("miswired"), title="on nothing, later")
-    assert grounds(ledger, e) == f"{e.id}: a difference; made of {', '.join(ids)}"
+    assert grounds(ledger, e) == f"a difference; made of {', '.join(f'{id} (measurement)' for id in ids)}"
 
 
 def test_a_run_is_the_last_that_is_looked_at(ledger: Ledger) -> None:
     e = ledger.evidence({"x": 1}, title="x", run="mended-1")
-    assert grounds(ledger, e) == f"{e.id}: figures; made of what run mended-1 gave"
+    assert grounds(ledger, e) == "numbers; made of what run mended-1 gave"
     rate = ledger.evidence(measured("mended", run="mended-1, mended-2"), title="rate")
-    assert grounds(ledger, e) == f"{e.id}: figures; made of {rate.id}"
+    assert grounds(ledger, e) == f"numbers; made of {rate.id} (measurement)"
 
 
 def test_what_nothing_is_made_of_says_what_it_is(ledger: Ledger, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_what_nothing_is_made_of_says_what_it_is(ledger: Ledger, tmp_path: Path)
         (get_profile("right"), "a configuration as it was asked for"),
     ):
         e = ledger.evidence(result)
-        assert grounds(ledger, e) == f"{e.id}: {said}"
+        assert grounds(ledger, e) == said
         assert f"#   {e.id}: {said}" in recipe(ledger), "one line, whatever its name holds"
     assert folders(["a/x", "a/y", "z"]) == ["2 files of a", "z"]
 
@@ -157,3 +157,9 @@ def test_an_ablation_has_the_command_of_its_replay(ledger: Ledger) -> None:
         'workbook replay --draft "$DRAFT" --capture "$CAPTURE" --ablate'
     ]
     assert not [line for line in lines if "no command of their own" in line]
+
+
+def test_evidence_of_the_same_stands_on_one_line(ledger: Ledger) -> None:
+    first = ledger.evidence({"rate": 0.2}, title="rates")
+    ids = [ledger.evidence({"x": x}, title=f"x {x}", of=first).id for x in range(3)]
+    assert f"#   {', '.join(ids)}: numbers; made of {first.id} (values)" in recipe(ledger)

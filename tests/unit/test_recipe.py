@@ -161,4 +161,4 @@ def test_what_each_slot_costs_has_its_command_and_what_has_none_is_named(ledger:
     said = recipe(ledger)
     assert [line.partition("--new-tokens ")[2] for line in said if "--ablate" in line] == ["48 --ablate --right 2,5,9"]
     at = said.index("# no command of their own; what they are, and what they follow from:")
-    assert said[at + 1 :][:2] == [f"#   {last.id}: figures; of what it was made is not recorded", ""]
+    assert said[at + 1 :][:2] == [f"#   {last.id}: numbers; of what it was made is not recorded", ""]
