@@ -38,10 +38,12 @@ test-full: $(STAMP)
 
 # In a container one is often root, and Jupyter then asks for a word; it listens on the loopback, behind its token.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+# Its kernels listen on ports that every user here can reach; with keys nobody else can read what goes there.
+ENCRYPTED := --KernelManager.transport_encryption=auto
 lab: $(STAMP)
 	$(BIN)/workbook lab up
 	@echo "The lab stays up when JupyterLab ends: $(BIN)/workbook lab down stops it."
-	$(BIN)/jupyter lab $(AS_ROOT) --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab $(AS_ROOT) $(ENCRYPTED) --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 # The README's picture, of a demo that was run here (make demo); it needs Chromium.
 picture: $(STAMP)

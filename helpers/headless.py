@@ -15,6 +15,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from helpers.private_folder import private_folder
+
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
@@ -26,6 +28,28 @@ class _LiveClient(NotebookClient):
     """
 
     interrupts = 0
+
+    @contextmanager
+    def kernel(self) -> Iterator[None]:
+        """The notebook's kernel for the time of the block, reached over sockets in a folder of this user alone.
+
+        Over TCP, as by default, it would listen on ports of the loopback, where every user here can read what cells
+        print; it says so on stderr each time that it starts. What stays is a port of ipykernel's own on which forked
+        processes hand in what they print, with a secret: nothing can be read there.
+        """
+        with private_folder("kernel-", room=len("k-ipc-00")) as folder:
+            # The sockets' names are made of the connection file's, which holds the key and lies there, too.
+            connection = str(folder / "k.json")
+            self.km = self.kernel_manager_class(
+                kernel_name=self.kernel_name, transport="ipc", connection_file=connection
+            )
+            try:
+                with self.setup_kernel(cleanup_kc=True):
+                    yield
+            finally:
+                if self.km is not None:  # interrupted while it started: it must not outlive its folder
+                    self.shutdown_kernel = "immediate"
+                    self._cleanup_kernel()
 
     def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
         if msg["msg_type"] == "stream":
@@ -76,7 +100,7 @@ def run_notebook(path: Path, saved: Path, *, timeout: float = 1200) -> None:
         on_cell_start=lambda cell, cell_index: say(titles[cell_index]) if cell_index in titles else None,
     )
     try:
-        with client.setup_kernel(), handling(client.on_signal):
+        with client.kernel(), handling(client.on_signal):
             for index, cell in enumerate(notebook.cells):
                 _execute(client, cell, index)
     except BaseException:

@@ -61,6 +61,7 @@ def jupyter_lab(folder: Path, *, env: dict[str, str] | None = None, within: floa
         file.write_text(json.dumps(setting))
     log = (state / "log").open("w")
     options = ["--no-browser", "--allow-root", "--ServerApp.port=0", "--LabApp.expose_app_in_browser=True"]
+    options += ["--KernelManager.transport_encryption=auto"]  # as `make lab` has it
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={folder}"],
         env={

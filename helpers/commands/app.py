@@ -34,9 +34,9 @@ from helpers.commands import (
     wiring,
 )
 from helpers.commands.output import emit_error
+from helpers.commands.refused import refused
 from helpers.errors import UsageError, WorkbookError
 from helpers.interrupts import exit_status, interruptible
-from helpers.nearest import did_you_mean
 
 HELP = """Find out why an EAGLE-3 drafter is accepted less often in serving than training promised.
 
@@ -118,7 +118,7 @@ def run(argv: list[str] | None = None) -> None:
         raise SystemExit(error.exit_code) from None
     except TyperException as error:
         if error.format_message():  # empty: no command was given, and the help was shown
-            emit_error(_usage_error(error), as_json=as_json)
+            emit_error(refused(error), as_json=as_json)
         raise SystemExit(UsageError.exit_code) from None
     except (KeyboardInterrupt, typer.Abort) as error:
         sys.stderr.write("interrupted\n")
@@ -156,26 +156,3 @@ def _run(arguments: list[str]) -> object:
             return command.invoke(context)
     except typer.Exit as done:
         return done.exit_code
-
-
-def _usage_error(error: TyperException) -> UsageError:
-    """The argument parser's own complaint, in the form of all other errors."""
-    context = getattr(error, "ctx", None)
-    command = str(context.command_path) if context is not None else "workbook"
-    expected = (
-        str(context.get_usage()).removeprefix("Usage: ").strip() if context is not None else "see workbook --help"
-    )
-    message = error.format_message().replace(": Value error, ", ": ")
-    return UsageError(
-        "WB-USAGE", message, expected=expected, next=did_you_mean(*_choices(message), f"{command} --help")
-    )
-
-
-def _choices(message: str) -> tuple[str, list[str]]:
-    """The word that was given and those that there are, where the parser's complaint tells them.
-
-    >>> _choices("Invalid value for 'action': 'aply' is not one of 'plan', 'apply'.")
-    ('aply', ['plan', 'apply'])
-    """
-    told = re.search(r"'([^']*)' is not one of ('[^']*'(?:, '[^']*')*)", message)
-    return (told[1], re.findall(r"'([^']*)'", told[2])) if told else ("", [])

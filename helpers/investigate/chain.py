@@ -114,7 +114,7 @@ def investigate(
         command=f"{again}--samples {samples} --max-new-tokens {max_new_tokens} --name again",
         places=places,
     )
-    ledger.evidence(
+    told = ledger.evidence(
         diagnosis,
         title="diagnosis",
         on=hypotheses["ids"],
@@ -124,7 +124,7 @@ def investigate(
         places=places,
     )
     draw(ledger, captured, dump)
-    weigh(ledger, diagnosis, of=captured)
+    weigh(ledger, diagnosis, of=[captured, told])
     if draft is not None and target is not None:
         replay_fix(ledger, captured, diagnosis, draft, target, progress=progress)
     else:
@@ -132,8 +132,8 @@ def investigate(
     ledger.note(story.cause(diagnosis.to_json()), about="conclusion")
     bench = f"workbook bench BOX {profile.name} --pairs 1 --prompts FILE"
     ledger.note(f"Acceptance under load was not measured here; `{bench}` does that.", about="limit")
-    told = tuple(_summary(ledger))
-    return Investigation(ledger, diagnosis, taken, ledger.report(homes=(box.home,)), server.id, found is None, told)
+    summary = tuple(_summary(ledger))
+    return Investigation(ledger, diagnosis, taken, ledger.report(homes=(box.home,)), server.id, found is None, summary)
 
 
 def draw(ledger: Ledger, captured: Capture, dump: Dump) -> None:
@@ -152,7 +152,7 @@ def draw(ledger: Ledger, captured: Capture, dump: Dump) -> None:
     if compared.ladder:
         figures.insert(1, ("ladder", ladder(ladder_rows(compared), caption=caption)))
     for title, figure in figures:
-        ledger.evidence(figure, on="ids", title=title, of=captured, n=n, unit="aligned tokens")
+        ledger.evidence(figure, on="ids", title=title, of=[captured, dump], n=n, unit="aligned tokens")
 
 
 def prompts(dump: Dump, profile: Profile, samples: int, max_new_tokens: int) -> list[Prompt]:

@@ -73,6 +73,7 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
         supports=supports,
         title=f"as trained (taps {said(fixed)}) against as served (taps {said(served)})",
         of=captured,
+        places=places,
         note=f"{REPLAYED} {TEXTS}",
     )
     outcome = "confirmed" if low > 0 else "refuted" if high < 0 else "inconclusive"

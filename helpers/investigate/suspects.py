@@ -107,7 +107,7 @@ def weigh(
     """A diagnosis as evidence on every suspect, and what follows for each; by key.
 
     Args:
-        of: the capture and the dump that it was made of.
+        of: what the diagnosis was made of, and its own evidence.
     """
     verdicts = {}
     for suspect, h in zip(suspects, state_suspects(ledger, suspects).values(), strict=True):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from helpers.ledger.files import locate
+from helpers.ledger.files import place
 from helpers.ledger.recipe import recipe
 from helpers.ledger.report import Section
-from helpers.paths import ROOT
 
 if TYPE_CHECKING:
     from helpers.ledger.view import View
@@ -87,7 +86,7 @@ def files(ledger: View) -> Section:
     """The files behind the evidence, by their hashes."""
     seen = {file.path: (file, e.id) for e in ledger.state.evidence() for file in e.files}
     rows = [
-        {"file": place(ledger, path), "of": id, "bytes": f"{file.bytes:,}", "sha256": file.sha256[:16]}
+        {"file": place(path, ledger.folder), "of": id, "bytes": f"{file.bytes:,}", "sha256": file.sha256[:16]}
         for path, (file, id) in list(seen.items())[:80]
     ]
     text = [
@@ -96,14 +95,6 @@ def files(ledger: View) -> Section:
         "workbook's."
     ]
     return Section("To check it again", text, rows)
-
-
-def place(ledger: View, path: str) -> str:
-    """A file's path for readers elsewhere: one that climbs out of the folder tells how this machine is laid out."""
-    real = locate(path, ledger.folder).resolve()
-    if not path.startswith("../"):
-        return path
-    return f"checkout:{real.relative_to(ROOT).as_posix()}" if real.is_relative_to(ROOT) else str(real)
 
 
 def _flat(settings: Any, prefix: str = "") -> dict[str, Any]:

@@ -162,16 +162,18 @@ class Ledger(View):
             supports: True, False (it contradicts), or None (neither).
             title: its name in this investigation. The same title on the same hypotheses, with other content, takes the
                 older one's place (a cell that ran again); the older one stays in the file.
-            of: what the result was made of (a capture, a run, a dump): run, profile, hashes and files come from there.
+            of: what the result was made of (a capture, a run, a dump, other evidence of this ledger): run, profile,
+                hashes and files come from there. Of evidence its id is kept, and its files stay its own.
             run, seed, n, unit, command: where the result does not say so itself.
-            places: what the words BOX, DUMP, DRAFT, TARGET, PROMPTS and PROFILES of its command stand for, where
-                neither it nor what it was made of knows.
+            places: what the words BOX, DUMP, DRAFT, TARGET, PROMPTS, PROFILES and PROFILE of its command stand for,
+                where neither it nor what it was made of knows.
 
         Raises:
             UsageError: ``WB-LEDGER-RESULT`` for what cannot be evidence, ``WB-LEDGER-FILE`` for a file that is not
                 there, ``WB-LEDGER-UNKNOWN`` for a hypothesis that is none of this ledger.
         """
-        summary = self._summary(result, of if isinstance(of, list | tuple) else (of,))
+        made_of = of if isinstance(of, list | tuple) else (of,)
+        summary = self._summary(result, made_of)
         bearing: Bearing = supports if isinstance(supports, str) else _BEARINGS[supports]
         given = [on] if isinstance(on, str | Hypothesis) else list(on)
         ids = tuple(dict.fromkeys(self.get(one).id for one in given))
@@ -180,7 +182,8 @@ class Ledger(View):
         known = {**summary.places, **{word: shlex.quote(str(place)) for word, place in (places or {}).items()}}
         line = command or summary.command
         line = placed(line, known) if line else None
-        extra = {"run": run, "seed": seed, "n": n, "unit": unit, "command": line}
+        ids_of = tuple(dict.fromkeys(one.id for one in made_of if isinstance(one, Evidence))) or None
+        extra = {"run": run, "seed": seed, "n": n, "unit": unit, "command": line, "made_of": ids_of}
         data = {
             **_plain(summary),
             **{field: value for field, value in extra.items() if value is not None},
@@ -197,7 +200,7 @@ class Ledger(View):
         try:
             summary = summarise(result)
             for context in of:
-                summary = summary.within(summarise(context))
+                summary = summary.within(_told(context) if isinstance(context, Evidence) else summarise(context))
         except FileNotFoundError as error:
             raise refusals.no_file(error) from error
         return summary
@@ -246,6 +249,12 @@ class Ledger(View):
 
 
 _BEARINGS: dict[bool | None, Bearing] = {True: "supports", False: "contradicts", None: "neutral"}
+
+
+def _told(e: Evidence) -> Summary:
+    """What evidence says of where it came from, for what is made of it."""
+    said = {name: getattr(e, name) for name in ("run", "profile", "profile_hash", "patches", "seed", "n", "unit")}
+    return Summary(e.source, e.title, e.summary, **said)
 
 
 def _plain(summary: Summary) -> Data:

@@ -88,6 +88,14 @@ def locate(named: str, folder: Path) -> Path:
     return next(found, direct)
 
 
+def place(named: str, folder: Path) -> str:
+    """A file's path for readers elsewhere: one that climbs out of the folder tells how this machine is laid out."""
+    if not named.startswith("../"):
+        return named
+    real = locate(named, folder).resolve()
+    return f"checkout:{real.relative_to(ROOT).as_posix()}" if real.is_relative_to(ROOT) else str(real)
+
+
 def look(file: File, folder: Path, *, since: str | None = None) -> FileState:
     """Whether a file still holds what it held.
 

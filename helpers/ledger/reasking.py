@@ -43,8 +43,8 @@ def renewed(e: Evidence, new: Mapping[str, str]) -> Evidence | None:
 
 
 def with_ablation(e: Evidence, evidence: Sequence[Evidence]) -> Evidence:
-    """The figure of what each slot costs, with the command that says the same: a replay of its run, with --ablate."""
-    if e.command or e.source != "figure" or not e.summary.startswith(ABLATION):
+    """What each slot costs, drawn or as it is, with the command that says the same: a replay of its run, --ablate."""
+    if e.command or not (_ablated(e) or (e.source == "figure" and e.summary.startswith(ABLATION))):
         return e
     replays = [one for one in evidence if one.source == "replay" and one.run == e.run and one.command]
     if not replays:
@@ -57,3 +57,10 @@ def with_ablation(e: Evidence, evidence: Sequence[Evidence]) -> Evidence:
     right = [str(slot["trained"]["boundary"]) for slot in slots if slot["trained"]["boundary"] is not None]
     held = ["--right", ",".join(right)] if slots and len(right) == len(slots) else []
     return e.model_copy(update={"command": shlex.join([*words, "--ablate", *held]), "source": "replay"})
+
+
+def _ablated(e: Evidence) -> bool:
+    """Whether it is an ablation, or a list of such."""
+    results = e.values.get("results")
+    every = [e.values, *(results if isinstance(results, list) else [])]
+    return any(isinstance(values, dict) and {"slot", "change", "difference"} <= set(values) for values in every)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.ledger.grounds import grounds
 from helpers.ledger.reasking import anew, made_in, renewed, with_ablation
 from helpers.paths import ROOT
 
@@ -30,6 +31,8 @@ MEANINGS = {
     "TARGET": "the target's folder on this machine",
     "PROMPTS": "the prompts: JSON lines",
     "PROFILES": "the TOML file of server profiles",
+    "PROFILE": "a profile's name in it",
+    "LAYERS": "the target's num_hidden_layers",
 }
 _OPTIONS = {
     "--train": "DUMP",
@@ -45,11 +48,11 @@ _OPTIONS = {
 _ON_A_BOX = {"run", "facts", "grep", "show", "patch", "preflight", "serve", "stop", "logs", "capture", "bench"}
 _ON_A_BOX |= {"counters", "pull", "push", "sweep", "investigate", "runs"}
 #: Kinds of evidence that are asked of a capture.
-ASKED = ("dump", "diagnosis", "replay", "search")
+ASKED = ("dump", "ranks", "comparison", "diagnosis", "replay", "search")
 ASKED_ANEW = "what the captured tensors say: from the new capture, so independent of what this report used"
 #: Headlines, each with the kinds of evidence below it, in an order in which the commands run.
 _GROUPS = (
-    ("the box, and what its source says", ("facts", "source", "patch", "preflight", "rule")),
+    ("the box, and what its source says", ("facts", "source", "patch", "preflight", "statement", "rule")),
     ("acceptance: starts and stops every server itself", ("bench", "measurement", "difference", "sweep")),
     ("what the drafter is fed: a capture of its own beside the one that this report used", ("capture",)),
     ("what the captured tensors say: from the capture that this report used", ASKED),
@@ -108,7 +111,7 @@ def recipe(ledger: View) -> list[str]:
     """All commands, ready to be pasted into a shell in the workbook's checkout, once the variables are set."""
     everything = ledger.state.evidence()
     places = Places(made_in(everything, ledger.folder))
-    kept = [e for e in (with_ablation(e, everything) for e in everything) if e.command and e.source != "run"]
+    kept = [_asked(e) for e in (with_ablation(e, everything) for e in everything) if e.command and e.source != "run"]
     grouped = {kind for _, kinds in _GROUPS for kind in kinds}
     rest = tuple(dict.fromkeys(e.source for e in kept if e.source not in grouped))
     body: list[str] = []
@@ -120,16 +123,25 @@ def recipe(ledger: View) -> list[str]:
         body += ["", f"# {ASKED_ANEW}", *(line for block in blocks for line in block)] if blocks else []
         blocks = dict.fromkeys(tuple(_lines(e, places)) for e in used)
         body += ["", f"# {head}", *(line for block in blocks for line in block)] if blocks else []
-    # By id alone: a title may be anybody's text, and these lines are for a shell.
-    bare = [e.id for e in everything if e.source != "run" and not with_ablation(e, everything).command]
+    bare = [e for e in everything if e.source != "run" and not with_ablation(e, everything).command]
     if bare:
-        body += ["", f"# no command of their own, seen in the notebooks or with what is above: {', '.join(bare)}"]
+        body += ["", "# no command of their own; what they are, and what they follow from:"]
+        alike: dict[str, list[str]] = {}
+        for e in bare:
+            alike.setdefault(grounds(ledger, e), []).append(e.id)
+        body += [f"#   {', '.join(ids)}: {words}" for words, ids in alike.items()]
     name = shlex.quote(ledger.name)
     body += ["", "# the ledger itself, every line and every file; and this report", f"workbook ledger verify {name}"]
     body.append(f"workbook report {name}")
     start = 'export PATH="$PWD/.venv/bin:$PATH"  # in the checkout of the workbook'
     lab = ["", "# the lab; nothing happens where it is up", "workbook lab up"] if "lab" in places.boxes() else []
     return [start, *places.lines(), *lab, *body]
+
+
+def _asked(e: Evidence) -> Evidence:
+    """A difference of two replays stands with the replays, not with those of two servers."""
+    replayed = e.source == "difference" and (e.command or "").startswith("workbook replay ")
+    return e.model_copy(update={"source": "replay"}) if replayed else e
 
 
 def _lines(e: Evidence, places: Places) -> list[str]:

@@ -98,7 +98,7 @@ class Evidence(Entry):
         values: its figures, ready for JSON. config: the configuration behind it (profile, launch), by name.
         profile, profile_hash: of the server. patches: those that were in. versions: of engine and workbook.
         n: how many observations (tokens, verify steps, requests); ``unit`` says of which.
-        command: the same by the command line.
+        command: the same by the command line. made_of: ids of the evidence that it was made of.
     """
 
     kind: Literal["evidence"] = "evidence"
@@ -119,6 +119,7 @@ class Evidence(Entry):
     unit: str | None = None
     config: dict[str, Any] = {}
     command: str | None = None
+    made_of: tuple[str, ...] = ()
     note: str = ""
 
     @property

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from helpers.panels import markup
-from helpers.panels.panel import Panel, button, dropdown, field, row
-from helpers.panels.patches_model import PatchesModel
+from helpers.panels.panel import Panel, button, checkbox, dropdown, field, row
+from helpers.panels.patches_model import FORCED, PatchesModel
 from helpers.panels.static import Static
 from helpers.panels.worker import Token
 
@@ -32,6 +32,8 @@ class PatchesPanel(Panel):
         self.plan = button("Plan", "Shows what Apply would change; writes nothing", self._plan)
         self.apply = button("Apply", "Puts the patch into the box's SGLang", self._apply)
         self.revert = button("Revert", "Takes the patch out again", self._revert)
+        self.force = checkbox("By force, once", FORCED)
+        self.forced = widgets.HTML()
         self.refresh = button("Refresh", "Looks at every patch again", self.look)
         self.own = field(
             "A file of your own",
@@ -39,12 +41,13 @@ class PatchesPanel(Panel):
             placeholder="path of a unified diff, then Enter",
             live=False,
         )
+        self.force.observe(self._force, "value")
         self.own.observe(self._added, "value")
         self.patch.observe(self._chosen, "value")
-        self.idle_only = [self.patch, self.plan, self.apply, self.revert, self.refresh, self.own]
+        self.idle_only = [self.patch, self.plan, self.apply, self.revert, self.force, self.refresh, self.own]
         self.assemble(
-            [self.patch, self.plan, self.apply, self.revert, self.refresh],
-            [self.where, self.table, row([self.own]), self.outcome, self.files, self.diff],
+            [self.patch, self.plan, self.apply, self.revert, self.force, self.refresh],
+            [self.forced, self.where, self.table, row([self.own]), self.outcome, self.files, self.diff],
         )
         self.look()
 
@@ -74,12 +77,23 @@ class PatchesPanel(Panel):
         self._act("Planning", self.model.plan, drop=True)
 
     def _apply(self) -> None:
-        self._act("Applying", self.model.apply)
+        self._change("Applying", self.model.apply)
 
     def _revert(self) -> None:
-        self._act("Reverting", self.model.revert)
+        self._change("Reverting", self.model.revert)
 
-    def _act(self, verb: str, action: Callable[[], PatchReport], *, drop: bool = False) -> None:
+    def _change(self, verb: str, action: Callable[..., PatchReport]) -> None:
+        """Apply or revert, by force where that is ticked; then it is off again: it was meant for this one change."""
+        force = self.model.force
+        self._act(verb, partial(action, force=force), how=" by force" if force else "")
+        self.force.value = False
+
+    def _force(self, _: Mapping[str, Any]) -> None:
+        self.model.force = self.force.value
+        self.forced.value = markup.paragraph(FORCED) if self.force.value else ""
+        self.refresh_call()
+
+    def _act(self, verb: str, action: Callable[[], PatchReport], *, drop: bool = False, how: str = "") -> None:
         if not self.model.chosen:
             self.status.say("There is no patch to act on.")
             return
@@ -89,11 +103,12 @@ class PatchesPanel(Panel):
             self._draw()
 
         # A patch goes in whole or not at all: once begun it is not cut short.
-        self.work(f"{verb} {self.model.chosen}", lambda token: action(), done, drop=drop)
+        self.work(f"{verb} {self.model.chosen}{how}", lambda token: action(), done, drop=drop)
 
     def _chosen(self, _: Mapping[str, Any]) -> None:
         if self.patch.value is not None and self.patch.value != self.model.chosen:
             self.model.chosen, self.model.planned = self.patch.value, None
+            self.force.value = False  # it was ticked for the patch that was chosen
             self._draw()
             self.refresh_call()
 
@@ -106,6 +121,7 @@ class PatchesPanel(Panel):
 
     def _take_own(self, path: str, report: PatchReport) -> None:
         self.model.add(path, report)
+        self.force.value = False
         self.patch.options = list(self.model.reports)
         self.patch.value = path
         self._draw()
@@ -122,6 +138,9 @@ class PatchesPanel(Panel):
 
 def patches_panel(box: Box, *, python: str | None = None) -> PatchesPanel:
     """The patches of this repository (and files of one's own) on a box: state, plan with its diff, apply, revert.
+
+    What is refused because a living run relies on it, or because a file was changed since, can be done by force, for
+    one press; see WB-PATCH-IN-USE and WB-PATCH-DRIFTED.
 
     >>> panel = patches_panel(helpers.connect("lab")); panel      # doctest: +SKIP
 

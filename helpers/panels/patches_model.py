@@ -24,6 +24,11 @@ WORDS = {
     "ambiguous": "cannot go in: its place is not certain",
     "drifted": "in, and the file was changed since",
 }
+FORCED = (
+    "By force, the next Apply or Revert is done also under a living run, anybody's, that relies on the patch or still "
+    "reads this source; Revert also takes the patch's lines out of a file that was changed since, and keeps the "
+    "changes. Ask the run's owner first. It holds for one press."
+)
 
 
 class PatchesModel:
@@ -34,7 +39,8 @@ class PatchesModel:
 
     Attributes:
         reports: the state of each patch as it was looked at last, by name. own: files of one's own among them.
-        planned: the plan, or what was done last.
+        planned: the plan, or what was done last. force: whether Apply and Revert are meant to be done all the same
+            where they are refused.
     """
 
     def __init__(self, box: Box, python: str | None = None) -> None:
@@ -45,6 +51,7 @@ class PatchesModel:
         self.own: list[str] = []
         self.chosen = ""
         self.planned: PatchReport | None = None
+        self.force = False
 
     def look(self, check: Callable[[], None], tell: Callable[[str], None]) -> tuple[Checkout, dict[str, PatchReport]]:
         """The state of every patch for the SGLang that the box has.
@@ -87,13 +94,13 @@ class PatchesModel:
         """What Apply would do with the chosen patch. Nothing is written."""
         return patches.plan(self.box, self.chosen, python=self.python)
 
-    def apply(self) -> PatchReport:
+    def apply(self, *, force: bool = False) -> PatchReport:
         """Raises: as `patches.apply`."""
-        return patches.apply(self.box, self.chosen, python=self.python)
+        return patches.apply(self.box, self.chosen, python=self.python, force=force)
 
-    def revert(self) -> PatchReport:
+    def revert(self, *, force: bool = False) -> PatchReport:
         """Raises: as `patches.revert`."""
-        return patches.revert(self.box, self.chosen, python=self.python)
+        return patches.revert(self.box, self.chosen, python=self.python, force=force)
 
     def took(self, report: PatchReport) -> None:
         """Show what was planned or done; the table says its state."""
@@ -158,13 +165,13 @@ class PatchesModel:
     def call(self) -> str:
         """Plan, apply, revert as plain calls."""
         python = "" if self.python == "python3" else f", python={self.python!r}"
-        name = f"{self.chosen!r}{python}"
+        name, force = f"{self.chosen!r}{python}", ", force=True" if self.force else ""
         return "\n".join(
             [
                 "from helpers.source import patches",
                 f"print(patches.plan(box, {name}).diff)",
-                f"patches.apply(box, {name})",
-                f"patches.revert(box, {name})",
+                f"patches.apply(box, {name}{force})",
+                f"patches.revert(box, {name}{force})",
             ]
         )
 

@@ -49,6 +49,31 @@ def test_a_patch_is_planned_applied_and_reverted(opened: Callable[..., NotebookP
     expect(panel).to_contain_text("was taken out: the bytes are those from before it.", timeout=LONG)
     assert file.read_bytes() == stock
 
+    mine = b"\n# a change of somebody's own\n"
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel).to_contain_text("capture-embedding is in now.", timeout=LONG)
+    file.write_bytes(file.read_bytes() + mine)
+    panel.get_by_role("button", name="Revert").click()
+    expect(status).to_contain_text("✗ WB-PATCH-DRIFTED", timeout=LONG)
+    panel.get_by_label("Show the call").check()
+    call, force = panel.get_by_label("the equivalent Python"), panel.get_by_label("By force, once")
+    expect(call).to_contain_text("patches.revert(box, 'capture-embedding')")
+    expect(force).not_to_be_checked()
+    panel.get_by_role("button", name="Revert").focus()
+    notebook.page.keyboard.press("Tab")
+    notebook.page.keyboard.press("Space")
+    expect(force).to_be_checked()
+    expect(panel).to_contain_text("It holds for one press.")
+    expect(call).to_contain_text("patches.revert(box, 'capture-embedding', force=True)")
+    notebook.screenshot("patches-panel-force", panel)
+    panel.get_by_role("button", name="Revert").click()
+    expect(panel).to_contain_text("was taken out: not the bytes from before it.", timeout=LONG)
+    expect(status).to_contain_text("✓ Reverting capture-embedding by force")
+    expect(force).not_to_be_checked()
+    expect(call).not_to_contain_text("force=True")
+    assert file.read_bytes() == stock + mine
+    file.write_bytes(stock)
+
     own = panel.get_by_label("A file of your own")
     own.fill("/nowhere/x.patch")
     own.press("Enter")

@@ -71,6 +71,24 @@ def test_patches_go_in_and_come_out_by_the_model(box: Box, lab_home: Path) -> No
     assert (lab_home / SOURCE).read_bytes() == stock
 
 
+def test_a_patch_comes_out_of_a_changed_file_by_force_alone(box: Box, lab_home: Path) -> None:
+    file, mine = lab_home / SOURCE, b"\n# a change of somebody's own\n"
+    stock = file.read_bytes()
+    model = PatchesModel(box)
+    model.take(model.look(lambda: None, lambda name: None))
+    model.chosen = "capture-embedding"
+    model.took(model.apply())
+    file.write_bytes(file.read_bytes() + mine)
+    try:
+        with pytest.raises(RemoteFailed, match="WB-PATCH-DRIFTED"):
+            model.revert()
+        model.took(model.revert(force=True))
+        assert "not the bytes from before it" in model.outcome()
+        assert file.read_bytes() == stock + mine
+    finally:
+        file.write_bytes(stock)
+
+
 def test_looking_at_patches_ends_where_it_is_cancelled(box: Box) -> None:
     def check() -> None:
         raise Cancelled

@@ -113,6 +113,7 @@ def test_the_commands_of_the_report_run_elsewhere(case: Ledger) -> None:
     commands = json.loads((case.folder / "report.json").read_text())["commands"]
     lines = [line for line in commands if line.startswith("workbook")]
     assert not [line for line in lines if any(sign in line for sign in ("~", "<", " /"))]
+    assert not [line for line in commands if "is not recorded" in line], "all else says what it follows from"
     bench = next(line for line in lines if " bench " in line and " mended " in line)
     assert '--profiles "$WORKBOOK_INVESTIGATIONS/case/bench/profiles.toml"' in bench
     assert [word for line in lines for word in ("capture", "diagnose", "replay") if f"workbook {word} " in line]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,13 +15,21 @@ from demo_run import ROOT, environment
 from leftovers import gone
 
 
+def start_kernel(page: str) -> str:
+    """A kernel, as a notebook that is opened gets one; returns its id."""
+    server, token = page.partition("/lab")[0], page.partition("?token=")[2]
+    headers = {"Authorization": f"token {token}"}
+    asked = httpx.post(f"{server}/api/kernels", json={"name": "python3"}, headers=headers, timeout=30, trust_env=False)
+    return str(asked.json()["id"])
+
+
 def test_jupyterlab_opens_on_the_first_notebook_with_the_lab_up(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+    log, runtime = tmp_path / "log", tmp_path / "runtime"
     with log.open("w") as out:
         process = subprocess.Popen(
             ["make", "lab"],
             cwd=ROOT,
-            env={**environment(tmp_path), "BROWSER": "true"},
+            env={**environment(tmp_path), "BROWSER": "true", "JUPYTER_RUNTIME_DIR": str(runtime)},
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -34,6 +43,8 @@ def test_jupyterlab_opens_on_the_first_notebook_with_the_lab_up(tmp_path: Path) 
         assert "notebooks/00_start_here.ipynb" in found.group()
         assert "lab is up" in log.read_text() or "lab was up" in log.read_text()
         assert httpx.get(found.group(), timeout=30, follow_redirects=True, trust_env=False).status_code == 200
+        connection = json.loads((runtime / f"kernel-{start_kernel(found.group())}.json").read_text())
+        assert connection["curve_publickey"], "else every user here can read what a kernel sends"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=30)

@@ -12,9 +12,8 @@ from stories import HOSTILE, SECRET, told_story
 
 from helpers.acceptance.measurement import Measurement, PairedDifference
 from helpers.ledger import Ledger, open_ledger
-from helpers.ledger.appendix import place
 from helpers.ledger.check import verify
-from helpers.ledger.files import look
+from helpers.ledger.files import look, place
 from helpers.ledger.legends import legend
 from helpers.ledger.report import _fits
 from helpers.panels.markup import text as cell_text
@@ -158,7 +157,7 @@ def test_a_copied_investigation_finds_its_files_in_the_checkout(
     copied = file.model_copy(update={"path": f"{climb}/lab/MODEL_CARD.md"})
     assert (look(copied, ledger.folder), look(copied, ledger.folder, since=e.at)) == ("same", "same")
     assert ledger.path(copied) == card
-    assert place(ledger, copied.path) == "checkout:data/lab/MODEL_CARD.md"
+    assert place(copied.path, ledger.folder) == "checkout:data/lab/MODEL_CARD.md"
     other = copied.model_copy(update={"sha256": "0" * 64})
     assert look(other, ledger.folder, since="2999-01-01T00:00:00+00:00") == "changed", "its bytes are read"
     gone = copied.model_copy(update={"path": f"{climb}/lab/nothing.md"})

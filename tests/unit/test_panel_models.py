@@ -117,6 +117,18 @@ def test_servers_with_the_old_text_are_named() -> None:
     assert "python='/opt/python'" in model.call()
 
 
+def test_the_call_says_force_only_while_it_is_asked_for() -> None:
+    model = PatchesModel(BOX)
+    model.chosen = "fix"
+    assert "force" not in model.call()
+    model.force = True
+    assert model.call().splitlines()[2:] == [
+        "patches.apply(box, 'fix', force=True)",
+        "patches.revert(box, 'fix', force=True)",
+    ]
+    assert "plan(box, 'fix')" in model.call()
+
+
 def test_a_diff_has_its_signs_beside_its_colours_and_is_escaped() -> None:
     html = markup.diff(report().diff.split("\n"), label="the patch <x>")
     assert "-old &lt;b&gt;" in html

@@ -160,5 +160,5 @@ def test_what_each_slot_costs_has_its_command_and_what_has_none_is_named(ledger:
     last = ledger.evidence({"equal": 8}, title="counters\nrm -rf /")
     said = recipe(ledger)
     assert [line.partition("--new-tokens ")[2] for line in said if "--ablate" in line] == ["48 --ablate --right 2,5,9"]
-    (bare,) = [line for line in said if "no command of their own" in line]
-    assert bare.endswith(f": {last.id}")
+    at = said.index("# no command of their own; what they are, and what they follow from:")
+    assert said[at + 1 :][:2] == [f"#   {last.id}: numbers; of what it was made is not recorded", ""]

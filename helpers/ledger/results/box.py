@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from helpers.box.facts import Facts
     from helpers.box.result import CommandResult
     from helpers.serving.overview import Overview
-    from helpers.source.archaeology import Sites
+    from helpers.source.archaeology import Site, Sites
     from helpers.source.excerpts import Excerpt
     from helpers.source.patch_report import PatchReport
 
@@ -63,7 +64,14 @@ def sites(result: Sites) -> Summary:
         summary=", ".join(f"{s.file}:{s.line}" for s in result.sites[:4]) or f"in none of {result.searched} files",
         values=jsonable(result.record()),
         versions={"sglang": result.version} if result.version else {},
+        command=" && ".join(shlex.join(_shown(result.box, site)) for site in result.sites[:4]) or None,
     )
+
+
+def _shown(box: str, site: Site) -> list[str]:
+    """The call that shows a definition: the look-up itself has none."""
+    first = ["--"] if site.file.startswith("-") else []
+    return ["workbook", "show", box, *first, site.file, f"{site.line}:{site.end}"]
 
 
 @reader("helpers.source.patch_report.PatchReport")

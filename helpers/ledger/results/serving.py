@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from helpers.ledger.results.base import Summary, jsonable, reader, saved
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from helpers.serving.records import RunRecord, StopReport
     from helpers.serving.run import Run
     from helpers.serving.session import Served
-    from helpers.source.reading import WiringReport
+    from helpers.source.reading import Statement, WiringReport
 
 
 def profile_hash(profile: Profile) -> str:
@@ -42,6 +43,7 @@ def profile(result: Profile) -> Summary:
         profile=result.name,
         profile_hash=profile_hash(result),
         config={result.name: settings(result)},
+        places={"PROFILE": shlex.quote(result.name)},
     )
 
 
@@ -105,8 +107,13 @@ def preflight(result: Preflight) -> Summary:
         keep=(saved("preflight.json", values),),
         profile=result.profile,
         versions={"sglang": result.version} if result.version else {},
-        command=f"workbook preflight BOX --profile PROFILES --name {result.profile}",
+        command=f"workbook preflight BOX --profile PROFILES --name {shlex.quote(result.profile)}",
+        places={"PROFILE": shlex.quote(result.profile)},
     )
+
+
+#: What the source says, all of it: of which profile only the launch knows that it was read for.
+_READ = "workbook preflight BOX --profile PROFILES --name PROFILE --wiring"
 
 
 @reader("helpers.source.reading.report.WiringReport")
@@ -119,4 +126,12 @@ def reading(result: WiringReport) -> Summary:
         summary=f"{len(result.statements)} statements about {result.architecture} in {result.source}",
         values=values,
         versions={"sglang": result.version} if result.version else {},
+        command=_READ,
     )
+
+
+@reader("helpers.source.reading.statement.Statement")
+def statement(result: Statement) -> Summary:
+    """What the source says about one topic, with its lines."""
+    values = jsonable(result.record())
+    return Summary(source="statement", title=result.topic, summary=result.summary, values=values, command=_READ)

@@ -61,7 +61,7 @@ def values(result: Mapping[str, Any]) -> Summary:
 
 @reader("builtins.list", "builtins.tuple")
 def several(result: Sequence[Any]) -> Summary:
-    """Results of one kind as a table of their figures."""
+    """Results of one kind as a table of their figures, with the commands that give them, one after the other."""
     if not result:
         raise UsageError(
             "WB-LEDGER-RESULT",
@@ -70,6 +70,7 @@ def several(result: Sequence[Any]) -> Summary:
             next="say what was not found: ledger.evidence({'found': 0}, on=h, supports=False, title='...')",
         )
     parts = [of_values(item) if isinstance(item, Mapping) else summarise(item) for item in result]
+    told = dict.fromkeys(part.command for part in parts)
     joined = parts[0]
     for part in parts[1:]:
         joined = joined.within(part)
@@ -86,4 +87,6 @@ def several(result: Sequence[Any]) -> Summary:
         n=sum(part.n or 0 for part in parts) or None,
         unit=parts[0].unit,
         config=joined.config,
+        command=None if None in told else " && ".join(map(str, told)),
+        places=joined.places,
     )

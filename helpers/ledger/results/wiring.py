@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +19,14 @@ if TYPE_CHECKING:
     from helpers.wiring.boundaries import Rule
     from helpers.wiring.comparison import SlotComparison
     from helpers.wiring.diagnosis import Diagnosis
+    from helpers.wiring.ranks import RankView
     from helpers.wiring.replay import Ablation, Replay, Search, Versus
 
 # A training dump may be terabytes: beyond this it is told by the names and sizes of its files.
 HASHED_FILES = 64
 HASHED_BYTES = 1 << 30
+DIAGNOSE = "workbook diagnose --served CAPTURE --train DUMP"
+REPLAY = "workbook replay --draft DRAFT --target TARGET --capture CAPTURE"
 
 
 @reader("helpers.tensors.capture.Capture")
@@ -128,7 +133,7 @@ def diagnosis(result: Diagnosis) -> Summary:
         keep=(saved("diagnosis.json", values),),
         n=result.aligned_tokens,
         unit="aligned tokens",
-        command="workbook diagnose --served CAPTURE --train DUMP",
+        command=DIAGNOSE,
     )
 
 
@@ -148,6 +153,19 @@ def comparison(result: SlotComparison) -> Summary:
         },
         n=result.tokens,
         unit="aligned tokens",
+        command=DIAGNOSE,
+    )
+
+
+@reader("helpers.wiring.ranks.RankView")
+def ranks(result: RankView) -> Summary:
+    """What the ranks' copies have in common: the object ``ranks`` of a diagnosis."""
+    return Summary(
+        source="ranks",
+        title="what the ranks hold",
+        summary=str(result),
+        values=result.model_dump(mode="json"),
+        command=f"{DIAGNOSE} --json",
     )
 
 
@@ -155,8 +173,6 @@ def comparison(result: SlotComparison) -> Summary:
 def replay(result: Replay) -> Summary:
     """What acceptance a wiring gives, from the capture."""
     taps = ", ".join(map(str, result.taps))
-    asked = [f"--taps {taps.replace(' ', '')}"] if all(isinstance(tap, int) for tap in result.taps) else []
-    asked += [f"--new-tokens {result.new_tokens}"] if result.new_tokens is not None else []
     entropy = f", step-1 cross-entropy {result.cross_entropy:.4f} nats" if result.cross_entropy is not None else ""
     return Summary(
         source="replay",
@@ -167,8 +183,15 @@ def replay(result: Replay) -> Summary:
         seed=0,
         n=result.verify_steps,
         unit="verify steps",
-        command=" ".join(["workbook replay --draft DRAFT --target TARGET --capture CAPTURE", *asked]),
+        command=replayed(result.taps, result.new_tokens),
     )
+
+
+def replayed(taps: Sequence[int | str], new_tokens: int | None) -> str:
+    """The replay of a wiring; of one with other taps than boundaries, the feed as it was served."""
+    asked = [f"--taps {','.join(map(str, taps))}"] if all(isinstance(tap, int) for tap in taps) else []
+    asked += [f"--new-tokens {new_tokens}"] if new_tokens is not None else []
+    return " ".join([REPLAY, *asked])
 
 
 @reader("helpers.wiring.replay.result.Versus")
@@ -183,6 +206,8 @@ def versus(result: Versus) -> Summary:
         seed=0,
         n=result.requests,
         unit="requests",
+        # A replay of taps also says how they stand against what was served, which is what they are compared with.
+        command=replayed(result.replayed.taps, result.new_tokens),
     )
 
 
@@ -200,6 +225,7 @@ def search(result: Search) -> Summary:
         keep=(saved("search.json", values),),
         n=result.sample_rows,
         unit="rows",
+        command=f"{REPLAY} --search",
     )
 
 
@@ -219,8 +245,14 @@ def ablation(result: Ablation) -> Summary:
 @reader("helpers.source.convention.Convention", "helpers.wiring.boundaries.SourceConvention")
 def rule(result: Rule) -> Summary:
     """How an engine reads layer ids."""
+    told = re.fullmatch(r"sglang (\d[\w.]*), (\w+)", result.name)
+    asked = f"workbook boundaries --engine sglang=={told[1]} --model {told[2]} --layers LAYERS" if told else None
     return Summary(
-        "rule", f"how {result.name} reads layer ids", f"{result.name}: {result.source}", values=named(result)
+        "rule",
+        f"how {result.name} reads layer ids",
+        f"{result.name}: {result.source}",
+        values=named(result),
+        command=asked,
     )
 
 

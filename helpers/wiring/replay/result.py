@@ -94,12 +94,14 @@ class Versus(Worded, Rated):
     Attributes:
         replayed: the replay's own rate. requests: on how many requests both were replayed.
         difference: the replay's accept rate minus this one's; difference_ci95 its interval, paired by request.
+        new_tokens: as in `Replay`.
     """
 
     replayed: Rated
     requests: int
     difference: float
     difference_ci95: tuple[float, float]
+    new_tokens: int | None = None
 
     def __str__(self) -> str:
         low, high = self.difference_ci95

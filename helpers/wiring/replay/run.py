@@ -71,6 +71,7 @@ def versus(
         requests=len(one),
         difference=difference,
         difference_ci95=interval,
+        new_tokens=new_tokens,
     )
 
 
