@@ -9,8 +9,8 @@ from typing import Any, get_args
 from typer.exceptions import TyperException
 
 from helpers.errors import UsageError
+from helpers.library_errors import problem_said
 from helpers.nearest import did_you_mean
-from helpers.words import problem_said
 
 _NUMBERS = {int: "a whole number", float: "a number", bool: "true or false"}
 

@@ -30,7 +30,10 @@ def serve(
     profiles: Annotated[
         Path | None, typer.Option(help="TOML file with profiles; default data/profiles/lab.toml")
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only look at everything and show the command.")] = False,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="Only show the command; exit 1 where a patch is missing."),
+    ] = False,
     wait: Annotated[bool, typer.Option(help="Wait until the server answers.")] = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for it.")] = 1800,
     leave: Annotated[bool, typer.Option("--leave", help="On Ctrl-C leave the loading server running.")] = False,
@@ -45,14 +48,18 @@ def serve(
     wanted = get_profile(profile, profiles)
     with connect(box) as target:
         if plan:
-            planned = look(target, wanted)
+            planned = look(target, wanted, unpatched=True)
             result = {
                 "profile": wanted.name,
                 "port": planned.port,
                 "argv": list(masked_argv(planned.argv)),
                 "command": planned.text,
+                "missing": [error.to_json()["error"] for error in planned.missing],
             }
-            emit(result, as_json=as_json, text=planned.text)
+            first = [f"before the start: {error.next}  # {error.message}" for error in planned.missing]
+            emit(result, as_json=as_json, text=as_called("\n".join([planned.text, *first])))
+            if planned.missing:
+                raise typer.Exit(1)
             return
         began = time.monotonic()
         run = launch(target, wanted)
@@ -126,7 +133,7 @@ def runs(
 
     with connect(box) as target:
         found = find_runs(target, alive=alive, endings=True)
-        text = runs_table(found) if found else f"no runs on {box}"
+        text = runs_table(found) if found else f"no run {'lives ' if alive else ''}on {box}"
         emit({"box": box, "runs": [_described(run) for run in found]}, as_json=as_json, text=text)
 
 

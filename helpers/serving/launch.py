@@ -43,6 +43,7 @@ class Plan:
     Attributes:
         id: of the run that it would become. argv: the server's exact command line on the box.
         port: free when it was looked at. patches: those that are in the checkout.
+        missing: why a start would be refused: patches that the profile needs and the checkout lacks.
         journal: how many entries the journal of patches had for the checkout; with more, ``patches`` may not
             hold. None: not looked at.
     """
@@ -55,6 +56,7 @@ class Plan:
     patches: tuple[AppliedPatch, ...]
     code: str
     journal: int | None = None
+    missing: tuple[RemoteFailed, ...] = ()
 
     @property
     def text(self) -> str:
@@ -62,8 +64,11 @@ class Plan:
         return command_text(self.argv)
 
 
-def plan(box: Box, profile: Profile) -> Plan:
+def plan(box: Box, profile: Profile, *, unpatched: bool = False) -> Plan:
     """Look at everything that a start needs, and build the command. Nothing is started.
+
+    Args:
+        unpatched: plan also where patches are missing, which `Plan.missing` names; such a plan cannot be started.
 
     Raises:
         RemoteFailed: WB-SERVE-NO-MODEL, WB-SERVE-PORT-TAKEN, WB-SERVE-ENGINE-VERSION, WB-SERVE-PATCH-MISSING, or as
@@ -75,7 +80,9 @@ def plan(box: Box, profile: Profile) -> Plan:
     if checkout.version != profile.engine_version:
         raise _other_version(box, profile, checkout)
     known = call(box, "editing", "read", {"paths": []}, python=python)["journal"]  # asked first: see Plan.journal
-    applied = _patches(box, profile, checkout, python)
+    applied, lacking = _patches(box, profile, checkout, python)
+    if lacking and not unpatched:
+        raise lacking[0]
     folders = model_folders(profile, home=box.home)
     probe = ask(box, "probe", {"host": profile.host, "port": profile.port, "folders": list(folders)}, python=python)
     if probe["missing"]:
@@ -93,7 +100,7 @@ def plan(box: Box, profile: Profile) -> Plan:
         hooks=_hooks(profile, probe["configs"], box.home, folder),
     )
     journal = sum(entry.get("root") == checkout.root for entry in known)
-    return Plan(run, profile, argv, probe["port"], checkout, applied, upload(box, python=python), journal)
+    return Plan(run, profile, argv, probe["port"], checkout, applied, upload(box, python=python), journal, lacking)
 
 
 def launch(
@@ -129,6 +136,8 @@ def was_quicker(error: RemoteFailed, profile: Profile) -> bool:
 
 def start(box: Box, planned: Plan) -> Run:
     """Start what was planned, unless the checkout was patched since."""
+    if planned.missing:
+        raise planned.missing[0]
     profile = planned.profile
     python = expand(profile.python, box.home)
     env = server_environment(profile, home=box.home)
@@ -181,9 +190,11 @@ def _undo(box: Box, run: str, python: str) -> None:
             raise
 
 
-def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tuple[AppliedPatch, ...]:
-    """The patches that are in the checkout, also such that the profile does not ask for."""
-    applied = []
+def _patches(
+    box: Box, profile: Profile, checkout: Checkout, python: str
+) -> tuple[tuple[AppliedPatch, ...], tuple[RemoteFailed, ...]]:
+    """The patches that are in the checkout, also such that the profile does not ask for; and what it lacks."""
+    applied, lacking = [], []
     env = server_environment(profile, home=box.home)
     for name in sorted({*patch_names(checkout.version), *profile.patches}):
         report = patches.status(box, name, python=python, env=env, servers=False)
@@ -191,14 +202,15 @@ def _patches(box: Box, profile: Profile, checkout: Checkout, python: str) -> tup
             files = {file.path: file.sha256 for file in report.files}
             applied.append(AppliedPatch(name=name, sha256=report.patch_sha256, files=files))
         elif name in profile.patches:
-            raise RemoteFailed(
+            refused = RemoteFailed(
                 "WB-SERVE-PATCH-MISSING",
                 f"profile {profile.name!r} needs the patch {name!r}, which is "
                 f"{'not' if report.state == 'clean' else report.state} in {checkout.root}",
                 expected="the patch applied",
                 next=f"workbook patch {box.name} apply {name}",
             )
-    return tuple(applied)
+            lacking.append(refused)
+    return tuple(applied), tuple(lacking)
 
 
 def check_ids(profile: Profile, config: Mapping[str, Any] | None) -> None:

@@ -187,6 +187,6 @@ def _invalid(path: Path, met: str) -> UsageError:
     return UsageError(
         "WB-PROFILE-INVALID",
         f"{path}: {met}",
-        expected="the keys of helpers/serving/profile.py: " + ", ".join(k for k in Profile.model_fields if k != "name"),
+        expected="the keys of docs/profiles.md: " + ", ".join(k for k in Profile.model_fields if k != "name"),
         next=f"mend {path}",
     )

@@ -143,6 +143,10 @@ def test_bad_input_is_one_clear_error_and_nothing_is_started(box: Box, tmp_path:
     assert (status, error["code"]) == (4, "WB-SERVE-ENGINE-VERSION")
     status, error = refused("serve", "lab", "miswired")
     assert (status, error["code"]) == (4, "WB-SERVE-PATCH-MISSING")
+    done = workbook("serve", "lab", "miswired", "--plan", "--json")  # the command is shown all the same
+    planned = json.loads(done.stdout)
+    assert (done.returncode, [e["code"] for e in planned["missing"]]) == (1, ["WB-SERVE-PATCH-MISSING"])
+    assert "--speculative-algorithm EAGLE3" in planned["command"]
     port = re.sub(r"\D", "", str(box.port))  # the lab's own SSH server has it
     file = profile_file(tmp_path, "x", f"port = {port}")
     status, error = refused("serve", "lab", "x", "--profiles", file)

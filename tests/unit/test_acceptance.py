@@ -89,7 +89,8 @@ def test_one_request_says_nothing_of_others() -> None:
     """Drawn from itself alone it would always be the same: an interval of no width."""
     assert ratio_interval([3.0], [10.0]) == (0.0, 1.0)
     assert paired_difference(([3.0], [10.0]), ([1.0], [10.0])) == (pytest.approx(0.2), (-1.0, 1.0))
-    assert ratio_interval([32.0], [0.5]) == (64.0, 64.0)  # tokens a second: no share, and `few` has to be said beside it
+    # Tokens a second are no share; what `few` says has to stand beside it.
+    assert ratio_interval([32.0], [0.5]) == (64.0, 64.0)
     assert [few(n) is None for n in (1, 2, 7, 8, 100)] == [False, False, False, True, True]
 
 

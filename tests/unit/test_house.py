@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from helpers.serving.profile import Profile
+
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sorted([*ROOT.glob("helpers/**/*.py"), *ROOT.glob("remote/**/*.py"), *ROOT.glob("tools/*.py")])
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
@@ -152,3 +154,14 @@ def test_notebooks_are_prose_and_short_cells(path: Path) -> None:
         tree = ast.parse(source)
         defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)]
         assert not defined, f"cell {number} defines something"
+
+
+def test_every_key_of_a_profile_stands_in_its_page() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/profiles.md").read_text(), re.M)
+    told = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+    assert told == set(Profile.model_fields) - {"name"}
+    example = re.search(r"```toml\n(.*?)```", (ROOT / "docs/profiles.md").read_text(), re.S)
+    assert example is not None
+    tables = tomllib.loads(example.group(1))
+    for name, table in tables["profiles"].items():
+        Profile(name=name, **(tables["defaults"] | table))
