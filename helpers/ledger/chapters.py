@@ -44,6 +44,8 @@ def summary(ledger: View) -> list[str]:
     if not any(role(h) == "Cause" for h, _ in confirmed):
         lines.append("No hypothesis about the cause is confirmed.")
     lines += [f"Fix: {sentence(text)}" for text in fixes(ledger)]
+    # A speed without speculation, alone, answers nothing that was asked; it stands in the evidence.
+    rates = [e for e in rates if e.source != "measurement" or e.values.get("accept_rate") is not None]
     lines += [capital(f"{e.title}: {e.summary}{where(e)} {capital(e.note)}".strip()) for e in rates[:6]]
     refuted = _with(ledger, "refuted")
     if refuted:

@@ -15,6 +15,7 @@ from helpers.paths import DATA
 from helpers.serving import get_profile
 from helpers.serving.preflight.finding import found
 from helpers.serving.preflight.report import Preflight
+from helpers.serving.records import RunRecord
 from helpers.source.excerpts import Excerpt, Line
 from helpers.tensors.dumps import read_dump
 from helpers.wiring.boundaries import SGLANG_059_DEEPSEEK
@@ -71,6 +72,16 @@ def test_a_measured_server_has_the_patches_that_were_in() -> None:
     stock = summarise(MEASURED.model_copy(update={"patches": []}))
     assert (stock.patches, stock.config["right"]["patches"]) == ((), [])
     assert "patches" not in summarise(MEASURED).config["right"]  # of a row that was kept before they were
+
+
+def test_a_run_has_the_patches_that_were_in_and_not_those_that_its_profile_asks_for() -> None:
+    told = {"argv": [], "env": {}, "host": "127.0.0.1", "port": 1, "owner": "ann@x", "code": "c", "started": "now"}
+    told |= {"id": "right-1", "pid": 2, "pgid": 2, "start_time": 3, "boot_id": "b"}
+    told |= {"engine": {"name": "sglang", "version": "0.5.9", "checkout": "/s", "python": "python3"}}
+    left = {"name": "capture-embedding", "sha256": "0123456789ab" + "0" * 52, "files": {}}
+    one = summarise(RunRecord.model_validate({**told, "profile": get_profile("right"), "patches": [left]}))
+    assert one.config["right"]["patches"] == ["capture-embedding"]
+    assert one.patches == ("capture-embedding@0123456789ab",)
 
 
 def test_a_configuration_is_known_by_its_settings_not_its_name() -> None:

@@ -7,7 +7,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from helpers.ledger.results.base import Summary, jsonable, reader, saved
+from helpers.ledger.results.base import Summary, jsonable, names_of, reader, saved
 
 if TYPE_CHECKING:
     from helpers.serving.preflight import Preflight
@@ -61,7 +61,11 @@ def record(result: RunRecord) -> Summary:
         profile_hash=profile_hash(result.profile),
         patches=tuple(map(str, result.patches)),
         versions={result.engine.name: result.engine.version or "unknown"},
-        config={result.profile.name: settings(result.profile)},
+        # What was in the source, not what the profile asks for: somebody may have left a patch there.
+        config={
+            result.profile.name: settings(result.profile)
+            | {"patches": names_of(patch.name for patch in result.patches)}
+        },
     )
 
 
