@@ -150,6 +150,11 @@ def sweep_text(found: Sweep) -> str:
     lines = table([[*head, "x baseline [95%]", "greedy"], *(_line(row) for row in found.rows)], left=2)
     if any(row.versus is not None and row.versus.break_even is not None for row in found.rows):
         lines.append(f"break-even: {ONCE} (--rounds N starts each point N times)")
+    if any(row.versus is not None and row.versus.speed is not None for row in found.rows):
+        lines.append(
+            "x baseline: one start a point, so the interval is over prompts only; what a restart changes is in none of "
+            "it (--rounds N)"
+        )
     for row in found.rows:
         if row.versus is not None and row.versus.first is not None:
             lines.append(f"{row.point}: first difference: {difference_text(row.versus.first)}")

@@ -19,7 +19,7 @@ from helpers.acceptance.sweep_results import Sweep, sweep_text
 from helpers.acceptance.sweep_rounds import Rounds, rounds_text
 from helpers.acceptance.sweep_state import Row
 from helpers.acceptance.tables import prediction_rows
-from helpers.acceptance.versus import Versus
+from helpers.acceptance.versus import SpeedRatio, Versus
 
 SURVIVAL = [0.8, 0.6, 0.5]
 
@@ -203,4 +203,17 @@ def test_one_round_says_that_it_is_one_start(tmp_path: Path) -> None:
     [sweep] = found.sweeps
     assert "break-even: one start, so no interval (--rounds N starts each point N times)" in sweep_text(sweep)
     assert sweep.record()["rows"][0]["versus"]["break_even"]["starts"] == 1
+
+
+def test_a_sweep_says_what_its_speeds_are_over(tmp_path: Path) -> None:
+    [sweep] = rounds(tmp_path, 2.5).sweeps
+    assert "over prompts only" not in sweep_text(sweep)  # no speed against a baseline is told
+    ratio = SpeedRatio(ratio=0.4, ci95=(0.25, 0.52), pairs=1, prompts=3)
+    rows = tuple(
+        row if row.versus is None else row.model_copy(update={"versus": row.versus.model_copy(update={"speed": ratio})})
+        for row in sweep.rows
+    )
+    assert "x baseline: one start a point, so the interval is over prompts only" in sweep_text(
+        replace(sweep, rows=rows)
+    )
     assert paying([]) == []
