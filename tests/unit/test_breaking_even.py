@@ -203,6 +203,7 @@ def test_one_round_says_that_it_is_one_start(tmp_path: Path) -> None:
     [sweep] = found.sweeps
     assert "break-even: one start, so no interval (--rounds N starts each point N times)" in sweep_text(sweep)
     assert sweep.record()["rows"][0]["versus"]["break_even"]["starts"] == 1
+    assert paying([]) == []
 
 
 def test_a_sweep_says_what_its_speeds_are_over(tmp_path: Path) -> None:
