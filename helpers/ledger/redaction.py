@@ -20,6 +20,8 @@ BOX_HOME, CHECKOUT, INVESTIGATIONS = "<box home>", "<checkout>", "<investigation
 _COUNTED = re.compile(r"(?i)(?<![\w-])(tokens?)(?=[\"']?\s*[:=]\s*-?\d{1,6}(?:\.\d+)?(?![\w.-]))")
 # "by token": middle.tolist() in a cell's source: what is counted or said token by token is no secret, whatever it is.
 _EACH = re.compile(r"(?i)(?<![\w-])((?:by|per|each|every)[ _]tokens?)(?=[\"']?\s*[:=])")
+# "nats a token: in the text": a sentence goes on behind it.
+_PROSE = re.compile(r"(?i)(?<![\w-])((?:a|the|one) token)(?=:\s+[a-z]{1,12}\s+[a-z])")
 # "api_key": "value" stays JSON; one with a space before the value is hidden whole.
 _QUOTED = re.compile(
     r"(?i)(?<![a-z0-9_.-])([a-z0-9_.-]*(?:token|(?:secret|passw(?:or)?d|api[_-]?key|credential)s?)[\"']?)(\s*[:=]\s*)([\"'])[^\"'\n]+\3"
@@ -48,6 +50,8 @@ def without_secrets(text: str) -> str:
 
     >>> without_secrets("HF_TOKEN=hf_abcdefghijkl, cosine per token: 0.98, {'by token': middle.tolist()}")
     "HF_TOKEN=***, cosine per token: 0.98, {'by token': middle.tolist()}"
+    >>> without_secrets("Nats a token: in the text. The token: swordfish")
+    'Nats a token: in the text. The token: ***'
     """
     return _but_for_runs(text, _unsecret)
 
@@ -87,7 +91,8 @@ def redact(text: str, *, homes: tuple[str, ...] = (), hosts: tuple[str, ...] = (
 
 def _unsecret(text: str) -> str:
     text = _KEY_BLOCK.sub("*** private key ***", printable(text).replace(_APART, "\N{SYMBOL FOR NULL}"))
-    text = _EACH.sub(rf"\1{_APART}", _COUNTED.sub(rf"\1{_APART}", text))
+    for harmless in (_COUNTED, _EACH, _PROSE):
+        text = harmless.sub(rf"\1{_APART}", text)
     # What was dealt with here is set apart, so that the masking of commands does not take its quotes off.
     return mask(_QUOTED.sub(rf"\1{_APART}\2\3***\3", text)).replace(_APART, "")
 
