@@ -13,6 +13,7 @@ from helpers.acceptance.bench_text import cause_text, difference_text, table
 from helpers.acceptance.breaking_even import ONCE
 from helpers.acceptance.journal import write_whole
 from helpers.acceptance.points import Point
+from helpers.acceptance.speed_words import contradictions
 from helpers.acceptance.sweep_state import Row
 from helpers.errors import UsageError
 from helpers.library_errors import why
@@ -149,6 +150,8 @@ def sweep_text(found: Sweep) -> str:
     lines = table([[*head, "x baseline [95%]", "greedy"], *(_line(row) for row in found.rows)], left=2)
     if any(row.versus is not None and row.versus.break_even is not None for row in found.rows):
         lines.append(f"break-even: {ONCE} (--rounds N starts each point N times)")
+    needed = [(row.point, row.versus.break_even) for row in found.rows if row.versus is not None]
+    lines += contradictions([(point, one) for point, one in needed if one is not None])
     for row in found.rows:
         if row.versus is not None and row.versus.first is not None:
             lines.append(f"{row.point}: first difference: {difference_text(row.versus.first)}")
