@@ -17,6 +17,12 @@ from helpers.acceptance.load_records import Load
 #: Said of a break-even that has no interval, and why.
 ONCE = "one start, so no interval"
 
+#: Said of a break-even below 1: the verify step holds the work of a plain one.
+CONTRADICT = (
+    "a verify step cannot be faster than a plain one, so the step times contradict each other (noise, or another load "
+    "while one of them was measured)"
+)
+
 
 class Pass(BaseModel):
     """One pass over one server.
@@ -63,7 +69,13 @@ class BreakEven(BaseModel):
     @property
     def basis(self) -> str:
         """What the interval is."""
-        return ONCE if self.ci95 is None else f"95% over {self.starts} starts"
+        said = ONCE if self.ci95 is None else f"95% over {self.starts} starts"
+        return f"{said}; below 1: {CONTRADICT}" if self.contradicts else said
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether it lies below 1, with its whole interval: that cannot be (`CONTRADICT`)."""
+        return below_one(self.bounds)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -72,8 +84,22 @@ class BreakEven(BaseModel):
 
     def against(self, accept_length: float) -> str:
         """``above``, ``below`` or ``within``: where an accept length lies."""
-        low, high = self.bounds
-        return "above" if accept_length > high else "below" if accept_length < low else "within"
+        return side_of(accept_length, self.bounds)
+
+
+def side_of(accept_length: float, bounds: tuple[float, float]) -> str:
+    """``above``, ``below`` or ``within``: where an accept length lies, seen from a break-even's interval."""
+    low, high = bounds
+    return "above" if accept_length > high else "below" if accept_length < low else "within"
+
+
+def below_one(bounds: tuple[float, float]) -> bool:
+    """Whether a break-even cannot be so: all of its interval says that a verify step is faster than a plain one.
+
+    >>> below_one((0.8, 0.8)), below_one((0.8, 1.3))
+    (True, False)
+    """
+    return bounds[1] < 1
 
 
 def over_starts(ratios: Sequence[float]) -> BreakEven | None:

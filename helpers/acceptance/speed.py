@@ -71,6 +71,11 @@ class StepCost:
             return self.baseline
         return self.measured.get(num_steps, self.verify + num_steps * self.draft)
 
+    @property
+    def impossible(self) -> tuple[int, ...]:
+        """The measured numbers of steps whose verify step was faster than a plain one, which cannot be."""
+        return tuple(k for k, seconds in self.measured.items() if seconds < self.baseline)
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -107,7 +112,8 @@ class Loss:
     """What lies between a perfect drafter for nothing and what is.
 
     speed = baseline * (num_steps + 1) * acceptance * overhead: all drafts accepted and free would give
-    baseline * (num_steps + 1). The shares are of the loss on a log scale, where the two factors add up.
+    baseline * (num_steps + 1). The shares are of the loss on a log scale, where the two factors add up. There are none
+    (None) where a verify step was measured faster than a plain one: an overhead cannot give speed back.
 
     Attributes:
         acceptance: L / (num_steps + 1).
@@ -119,14 +125,18 @@ class Loss:
     overhead: float
 
     @property
-    def acceptance_share(self) -> float:
-        total = math.log(self.acceptance) + math.log(self.overhead)
-        return math.log(self.acceptance) / total if total else 0.0
+    def acceptance_share(self) -> float | None:
+        return self._share_of(self.acceptance)
 
     @property
-    def overhead_share(self) -> float:
+    def overhead_share(self) -> float | None:
+        return self._share_of(self.overhead)
+
+    def _share_of(self, factor: float) -> float | None:
+        if self.overhead > 1:
+            return None
         total = math.log(self.acceptance) + math.log(self.overhead)
-        return math.log(self.overhead) / total if total else 0.0
+        return math.log(factor) / total if total else 0.0
 
 
 @dataclass(frozen=True)
@@ -150,8 +160,10 @@ class SpeedModel:
 
     @property
     def best(self) -> Predicted | None:
-        """The fastest point; None where one number of steps was measured, which does not tell what a draft costs."""
-        return max(self.points, key=lambda p: p.tokens_per_s) if len(self.cost.measured) > 1 else None
+        """The fastest point; None where one number of steps was measured, which does not tell what a draft costs, and
+        where the step times contradict each other."""
+        told = len(self.cost.measured) > 1 and not self.cost.impossible
+        return max(self.points, key=lambda p: p.tokens_per_s) if told else None
 
     def at(self, num_steps: int) -> Predicted:
         return next(p for p in self.points if p.num_steps == num_steps)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from helpers.acceptance.breaking_even import ONCE, BreakEven
+from helpers.acceptance.breaking_even import CONTRADICT, ONCE, BreakEven
+from helpers.acceptance.outcome import UNDECIDED, outcome
 from helpers.acceptance.speed import Predicted, SpeedModel
 
 ONE_START = (
@@ -15,6 +16,7 @@ ONE_NUMBER = (
     "no best number of draft steps is named: only num_steps {k} was measured, which does not tell a draft's cost from "
     "a verify pass's; measure a second number of steps"
 )
+NOTHING_MORE = "so no best number of draft steps is named, and no shares of a loss"
 
 
 def sentences(model: SpeedModel, at: Predicted, *, accept_rate: float | None = None) -> tuple[str, ...]:
@@ -27,18 +29,20 @@ def sentences(model: SpeedModel, at: Predicted, *, accept_rate: float | None = N
     told = [_verdict(model, at)]
     if model.starts == 1:
         told.append(ONE_START)
+    if model.cost.impossible:
+        return (*told, f"with num_steps {_listed(model.cost.impossible)} {CONTRADICT}, {NOTHING_MORE}")
     if accept_rate is not None:
         told.append(_if(model, at, accept_rate))
     best = model.best
     if best is None:
-        told.append(ONE_NUMBER.format(k=", ".join(map(str, model.cost.measured))))
+        told.append(ONE_NUMBER.format(k=_listed(model.cost.measured)))
         told += [f"assumed: {model.cost.assumption}"] if model.cost.assumption else []
     elif best.num_steps == at.num_steps:
         told.append(f"no other number of steps up to {len(model.points)} is predicted to be faster")
     elif best.tokens_per_s < model.baseline_tokens_per_s:
         told.append(
-            f"no number of steps up to {len(model.points)} beats {_speed(model.baseline_tokens_per_s)}: the best, "
-            f"{_steps(best)}, would give {_range(best)}"
+            f"no number of steps up to {len(model.points)} is predicted to beat {_speed(model.baseline_tokens_per_s)}: "
+            f"the best, {_steps(best)}, would give {_range(best)}"
         )
     else:
         told.append(f"{_steps(best)} would give {_range(best)}, the best of 1 to {len(model.points)}")
@@ -49,16 +53,28 @@ def sentences(model: SpeedModel, at: Predicted, *, accept_rate: float | None = N
 def _verdict(model: SpeedModel, at: Predicted) -> str:
     base = model.baseline_tokens_per_s
     over = at.over_starts
+    found = outcome(
+        at.accept_length,
+        at.break_even,
+        baseline=base,
+        speed=at.tokens_per_s_ci95,
+        over_starts=None if over is None else over.bounds,
+    )
+    if found == "contradicts":
+        return (
+            f"{_steps(at)}: a verify step was measured to take {at.seconds * 1e3:.1f} ms and plain decoding "
+            f"{model.cost.baseline * 1e3:.1f} ms a step, so whether speculation wins is {UNDECIDED}"
+        )
     needed = f"{at.break_even:.2f}" if over is None else str(over)
     text = (
         f"{_steps(at)}: a verify step takes {at.seconds * 1e3:.1f} ms against {model.cost.baseline * 1e3:.1f} ms of "
         f"plain decoding, so speculation needs an accept length of {needed} to equal {_speed(base)}; "
     )
-    if (at.break_even if over is None else over.bounds[0]) > at.num_steps + 1:
+    out_of_reach = (at.break_even if over is None else over.bounds[0]) > at.num_steps + 1
+    if out_of_reach and (found == "loses" or at.tokens_per_s_ci95 is None):
         return text + f"{_steps(at)} cannot reach that whatever is accepted (at most {at.num_steps + 1})"
-    side = ("above" if at.ratio > 1 else "below") if over is None else over.against(at.accept_length)
-    outcome = {"above": "wins", "below": "loses", "within": "these starts do not tell whether it wins"}[side]
-    return text + f"it has {at.accept_length:.2f} and {outcome}: {_range(at)}, {at.ratio:.2f} times the baseline"
+    said = f"whether it wins is {UNDECIDED}" if found == "undecided" else found
+    return text + f"it has {at.accept_length:.2f} and {said}: {_range(at)}, {at.ratio:.2f} times the baseline"
 
 
 def paying(points: Sequence[tuple[str, float, BreakEven]]) -> list[str]:
@@ -73,11 +89,18 @@ def paying(points: Sequence[tuple[str, float, BreakEven]]) -> list[str]:
     sides = (("above", "pays"), ("below", "does not pay"), ("within", "is not told apart from plain decoding"))
     told = []
     for side, words in sides:
-        names = [name for name, length, needed in several if needed.against(length) == side]
+        names = [n for n, length, needed in several if needed.against(length) == side and not needed.contradicts]
         told += [f"speculation {words} at {', '.join(names)}"] if names else []
     lines = [f"against the break-even's interval over starts: {'; '.join(told)}"] if told else []
     once = [name for name, _, needed in points if needed.ci95 is None]
-    return lines + ([f"break-even of {', '.join(once)}: {ONCE}"] if once else [])
+    lines += [f"break-even of {', '.join(once)}: {ONCE}"] if once else []
+    return lines + contradictions([(name, needed) for name, _, needed in points])
+
+
+def contradictions(points: Sequence[tuple[str, BreakEven]]) -> list[str]:
+    """Which points have a break-even that cannot be, and what that means; nothing where none has."""
+    names = [name for name, needed in points if needed.contradicts]
+    return [f"break-even of {', '.join(names)} below 1: {CONTRADICT}"] if names else []
 
 
 def _if(model: SpeedModel, at: Predicted, rate: float) -> str:
@@ -96,11 +119,15 @@ def _if(model: SpeedModel, at: Predicted, rate: float) -> str:
 
 def _loss(model: SpeedModel, at: Predicted) -> str:
     base, perfect = model.baseline_tokens_per_s, model.baseline_tokens_per_s * (at.num_steps + 1)
-    loss = model.loss
-    return (
+    of_acceptance, of_overhead = model.loss.acceptance_share, model.loss.overhead_share
+    text = (
         f"all drafts accepted and free would be {_speed(perfect)}; acceptance leaves {_speed(base * at.accept_length)} "
-        f"of it, the step's overhead {_speed(at.tokens_per_s)}: {loss.acceptance_share:.0%} of the loss is acceptance, "
-        f"{loss.overhead_share:.0%} overhead (shares of the logarithm)"
+        f"of it, the step's overhead {_speed(at.tokens_per_s)}"
+    )
+    if of_acceptance is None or of_overhead is None:
+        return f"{text}; {CONTRADICT}, so no shares of the loss are given"
+    return (
+        f"{text}: {of_acceptance:.0%} of the loss is acceptance, {of_overhead:.0%} overhead (shares of the logarithm)"
     )
 
 
@@ -117,6 +144,10 @@ def _range(point: Predicted) -> str:
 
 def _speed(tokens_per_s: float) -> str:
     return f"{tokens_per_s:.1f} tok/s"
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _steps(point: Predicted) -> str:

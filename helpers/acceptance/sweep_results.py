@@ -14,6 +14,7 @@ from helpers.acceptance.breaking_even import ONCE
 from helpers.acceptance.intervals import few
 from helpers.acceptance.journal import write_whole
 from helpers.acceptance.points import Point
+from helpers.acceptance.speed_words import contradictions
 from helpers.acceptance.sweep_state import Row
 from helpers.errors import UsageError
 from helpers.library_errors import why
@@ -155,6 +156,8 @@ def sweep_text(found: Sweep) -> str:
             "x baseline: one start a point, so the interval is over prompts only; what a restart changes is in none of "
             "it (--rounds N)"
         )
+    needed = [(row.point, row.versus.break_even) for row in found.rows if row.versus is not None]
+    lines += contradictions([(point, one) for point, one in needed if one is not None])
     for row in found.rows:
         if row.versus is not None and row.versus.first is not None:
             lines.append(f"{row.point}: first difference: {difference_text(row.versus.first)}")

@@ -60,17 +60,26 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def outcome(rates: Mapping[str, str], *, won: bool, equal_text: bool) -> str:
+def outcome(rates: Mapping[str, str], *, won: bool | None, equal_text: bool | None) -> str:
     """Whether acceptance came back, with the rates that say so.
 
     Args:
         rates: by configuration, as text with intervals; the mended one first.
-        won: as the threshold decided that was set before. equal_text: greedy text as without speculation.
+        won: as the threshold decided that was set before; None where it is not decided.
+        equal_text: greedy text as without speculation; None where none was compared.
     """
     (name, now), (before, was) = rates.items()
-    back = "acceptance came back" if won else "acceptance did not come back as the threshold asked"
-    text = "is" if equal_text else "is NOT"
-    return f"{back}: {name} accepts {now}, {before} {was}; greedy text {text} that without speculation"
+    back = {
+        True: "acceptance came back",
+        False: "acceptance did not come back as the threshold asked",
+        None: "whether acceptance came back is not decided",
+    }[won]
+    text = {
+        True: "greedy text is that without speculation",
+        False: "greedy text is NOT that without speculation",
+        None: "no text was compared with that without speculation",
+    }[equal_text]
+    return f"{back}: {name} accepts {now}, {before} {was}; {text}"
 
 
 def between_starts(seconds: Mapping[str, float]) -> str:

@@ -32,6 +32,7 @@ def replay_fix(
 
 
 def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path, target: Path, progress: bool) -> None:
+    from helpers.ledger.judging import LEAST_REQUESTS, judge_gain
     from helpers.progress import progress as show
     from helpers.wiring import replay as room
     from helpers.wiring.drafter import load_drafter, load_target
@@ -58,30 +59,30 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
             "with the taps that training captured, more drafts are accepted",
             key="fix",
             prediction="replay over the same texts gives a higher accept rate than as served",
-            threshold="the paired 95% interval of the difference lies above 0",
+            threshold="the paired 95% interval of the difference lies above 0 (across it, or under "
+            f"{LEAST_REQUESTS} requests: inconclusive)",
         )
         bar.update("as trained")
         fixed = room.replay(drafter, lender, source, mended, steps=steps)
         gain = room.versus(drafter, lender, source, mended, source.served(), steps=steps)
     ledger.note(f"Of the replay of the fix: {TEXTS}", about="limit")
-    low, high = gain.difference_ci95
-    supports = True if low > 0 else False if high < 0 else None
-    one = ledger.evidence(fixed, on=h, supports=supports, title="replay as trained", of=captured, places=places)
+    found = judge_gain(gain.difference_ci95, gain.requests)
+    one = ledger.evidence(fixed, on=h, supports=found.supports, title="replay as trained", of=captured, places=places)
     two = ledger.evidence(
         gain,
         on=h,
-        supports=supports,
+        supports=found.supports,
         title=f"as trained (taps {said(fixed)}) against as served (taps {said(served)})",
         of=captured,
         places=places,
         note=f"{REPLAYED} {TEXTS}",
     )
-    outcome = "confirmed" if low > 0 else "refuted" if high < 0 else "inconclusive"
-    reason = (
+    low, high = gain.difference_ci95
+    figures = (
         f"In a replay, as trained minus as served: {gain.difference:+.3f} [{low:+.3f}, {high:+.3f}] in accept rate, "
         "paired by text"
     )
-    ledger.verdict(h, outcome, because=[one, two], reason=reason)  # type: ignore[arg-type]
+    ledger.verdict(h, found.outcome, because=[one, two], reason=found.because(figures))
 
 
 def said(replayed: Replay) -> str:

@@ -220,7 +220,10 @@ def _speed(base: Measurement, right: Measurement, mended: Measurement, wrong: Me
         "the other"
     )
     if right.tokens_per_s <= base.tokens_per_s:
-        return f"Speed on this CPU: {figures}. Speculation does not pay here; the lab shows what miswiring costs."
+        own, its = right.tokens_per_s_ci95, base.tokens_per_s_ci95
+        apart = own is not None and its is not None and own[1] < its[0]
+        paying = "Speculation does not pay here" if apart else "That speculation pays is not shown here"
+        return f"Speed on this CPU: {figures}. {paying}; the lab shows what miswiring costs."
     return (
         f"Speed on this CPU: {figures}. One request at a time on a CPU engine: "
         "no forecast of what speculation gives on GPUs."

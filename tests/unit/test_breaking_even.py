@@ -137,7 +137,7 @@ def test_the_advice_says_the_interval_and_its_n() -> None:
 def test_starts_that_do_not_tell_are_said_to() -> None:
     base = served("plain", 0, 0.010, 0.010, 0.010, runs="x y z")
     told = model_of(served("three", 3, 0.020, 0.025, 0.030, runs="a b c"), base).sentences[0]
-    assert "it has 2.90 and these starts do not tell whether it wins" in told
+    assert "it has 2.90 and whether it wins is not decided by these measurements" in told
     slow = model_of(served("three", 3, 0.034, 0.035, 0.036, runs="a b c"), base).sentences[0]
     assert "it has 2.90 and loses" in slow
     never = model_of(served("three", 3, 0.054, 0.055, 0.056, runs="a b c"), base).sentences[0]
@@ -151,6 +151,20 @@ def test_the_advice_of_one_start_says_that_it_is_one() -> None:
     table = prediction_rows(model).set_index("num_steps")
     assert table.loc[3, "starts"] == 1
     assert math.isnan(table.loc[3, "break_even_low"])
+
+
+def test_a_break_even_below_one_says_that_it_cannot_be(tmp_path: Path) -> None:
+    """Starts that only differ about it, some below 1 and some above, say nothing that cannot be."""
+    one, three, apart = over_starts([0.8]), over_starts([0.8, 0.81, 0.8]), over_starts([0.8, 1.0, 1.2])
+    assert one is not None
+    assert three is not None
+    assert apart is not None
+    assert (one.contradicts, three.contradicts, apart.contradicts) == (True, True, False)
+    assert "below 1: a verify step cannot be faster than a plain one" in str(one)
+    told = "\n".join(paying([("a", 2.9, three), ("b", 2.9, over_starts([2.0, 2.0]) or three)]))
+    assert "speculation pays at b\n" in told
+    assert "break-even of a below 1: a verify step cannot be" in told
+    assert "break-even of steps3 below 1: " in sweep_text(rounds(tmp_path, 0.8).sweeps[0])
 
 
 def test_two_passes_of_one_start_are_one_start_in_the_advice() -> None:

@@ -21,7 +21,9 @@ from helpers.acceptance.speed import StepTime, break_even, measured_step, step_c
 from helpers.acceptance.speed_check import held_out, model_of
 from helpers.acceptance.sweep_results import sweep_frame
 from helpers.acceptance.sweep_state import Row
+from helpers.acceptance.tables import prediction_rows
 from helpers.errors import UsageError
+from helpers.figures.said import forecast
 
 # Plain decoding 10 ms; a verify step 10 ms and 6 ms a draft.
 TIMES = [StepTime(0, 0.010), StepTime(1, 0.016), StepTime(3, 0.028)]
@@ -90,6 +92,8 @@ def test_loss_is_acceptance_times_overhead() -> None:
     assert loss.acceptance == pytest.approx(0.725)
     assert loss.overhead == pytest.approx(1 / 2.8)
     assert model.baseline_tokens_per_s * 4 * loss.acceptance * loss.overhead == pytest.approx(model.at(3).tokens_per_s)
+    assert loss.acceptance_share is not None
+    assert loss.overhead_share is not None
     assert loss.acceptance_share + loss.overhead_share == pytest.approx(1)
     assert loss.acceptance_share == pytest.approx(0.238, abs=0.001)  # ln .725 / (ln .725 + ln .357)
 
@@ -117,8 +121,60 @@ def test_the_case() -> None:
     assert three.tokens_per_s > 90
     told = " / ".join(model.sentences)
     assert "at this step time even 47% accepted cannot beat 90.0 tok/s (89.7 tok/s)" in told
-    assert "it has 1.76 and loses: 54.8 tok/s, 0.61 times the baseline" in told
+    assert "it has 1.76 and whether it wins is not decided by these measurements: 54.8 tok/s, 0.61 times" in told
     assert "50% of the loss is acceptance" in told
+
+
+ALIKE = [RequestCounters((2, 2, 2, 4), 30), RequestCounters((1, 1, 2, 6), 30), RequestCounters((5, 3, 1, 1), 30)]
+OF_ALIKE = (22 / 30, 16 / 30, 11 / 30)  # accept length 2.63, between 1.9 and 3.3 by request
+
+
+@pytest.mark.parametrize(
+    ("verify", "said", "shown"),
+    [
+        (0.015, "it has 2.63 and wins: ", "speculation pays"),
+        (0.026, "it has 2.63 and whether it wins is not decided by these measurements: ", "may pay or not"),
+        (0.027, "it has 2.63 and whether it wins is not decided by these measurements: ", "may pay or not"),
+        (0.036, "it has 2.63 and loses: ", "does not pay"),
+    ],
+)
+def test_sentence_and_figure_part_speeds_by_one_rule(verify: float, said: str, shown: str) -> None:
+    """Plain decoding 10 ms: break-even 1.5, 2.6, 2.7 and 3.6; with 26 ms it is ahead by a hair, and shows nothing."""
+    times = [StepTime(0, 0.010), StepTime(3, verify)]
+    model = speed_model(OF_ALIKE, times, num_steps=3, requests=ALIKE)
+    assert said in model.sentences[0]
+    assert shown in forecast(prediction_rows(model), baseline=100.0, num_steps=3)
+
+
+def test_no_interval_decides_nothing() -> None:
+    """Of one request there is none: neither the sentence nor the figure may decide by the figure alone."""
+    model = speed_model((0.8, 0.6, 0.5), TIMES, num_steps=3, requests=ALIKE[:1])
+    assert "whether it wins is not decided by these measurements" in model.sentences[0]
+    told = forecast(prediction_rows(model), baseline=100.0, num_steps=3)
+    assert "may pay or not" in told
+    assert "103.6 tok/s against 100.0 without" in told, "no interval without width"
+
+
+def test_a_verify_step_faster_than_a_plain_one_is_no_finding() -> None:
+    """20.3 ms against 25.3: a break-even of .80, and the overhead would have given speed back."""
+    times = [StepTime(0, 0.0253), StepTime(3, 0.0203)]
+    model = speed_model(OF_ALIKE, times, num_steps=3, requests=ALIKE, what_if=0.9)
+    told = " / ".join(model.sentences)
+    assert "to take 20.3 ms and plain decoding 25.3 ms a step, so whether speculation wins is not decided" in told
+    assert "the step times contradict each other (noise, or another load" in told
+    assert "no shares of a loss" in told
+    assert not [word for word in ("%", "wins:", "needs", "would give") if word in told]
+    assert (model.loss.acceptance_share, model.loss.overhead_share) == (None, None)
+    shown = forecast(prediction_rows(model), baseline=1 / 0.0253, num_steps=3, measured=[3])
+    assert "may pay or not" in shown
+    assert "the step times contradict each other" in shown
+    assert "needs" not in shown
+
+
+def test_another_number_of_steps_that_cannot_be_so_fast_names_no_best() -> None:
+    model = speed_model((0.8, 0.6, 0.5), [StepTime(0, 0.010), StepTime(1, 0.008), StepTime(3, 0.028)], num_steps=3)
+    assert model.best is None
+    assert model.sentences[-1].startswith("with num_steps 1 a verify step cannot be faster than a plain one")
 
 
 def test_a_rate_alone() -> None:
@@ -128,8 +184,7 @@ def test_a_rate_alone() -> None:
 
 
 def test_intervals_come_from_requests_and_step_times() -> None:
-    rows = [RequestCounters((2, 2, 2, 4), 30), RequestCounters((1, 1, 2, 6), 30), RequestCounters((5, 3, 1, 1), 30)]
-    survival = (22 / 30, 16 / 30, 11 / 30)
+    rows, survival = ALIKE, OF_ALIKE
     model = speed_model(survival, TIMES, num_steps=3, requests=rows)
     point = model.at(3)
     assert point.accept_length_ci95 is not None

@@ -111,9 +111,16 @@ def test_broken_greedy_is_shouted_and_rounding_not_forgotten() -> None:
     assert not any("DIFFERS" in line for line in lines())
 
 
-@pytest.mark.parametrize(("speed", "said"), [(80, "does not pay here"), (120, "no forecast")])
+@pytest.mark.parametrize(("speed", "said"), [(80, "pays is not shown here"), (120, "no forecast")])
 def test_no_speed_up_is_claimed(speed: float, said: str) -> None:
     assert said in lines({"right": row("right", 0.6, speed)})[-1]
+
+
+@pytest.mark.parametrize(("high", "said"), [(82, "Speculation does not pay here"), (85, "pays is not shown here")])
+def test_a_loss_of_speed_is_claimed_only_where_intervals_are_apart(high: float, said: str) -> None:
+    base = row("baseline", speed=84).model_copy(update={"tokens_per_s_ci95": (83, 86)})
+    right = row("right", 0.6, 80).model_copy(update={"tokens_per_s_ci95": (78, high)})
+    assert said in lines({"baseline": base, "right": right})[-1]
 
 
 def test_miswiring_costs_speed_only_where_it_did() -> None:

@@ -10,6 +10,15 @@ from helpers.figures.said.phrasing import listed, rows_of, span, steps
 if TYPE_CHECKING:
     import pandas as pd
 
+    from helpers.acceptance.outcome import Outcome
+
+OUTCOMES = {
+    "wins": "pays",
+    "loses": "does not pay",
+    "undecided": "may pay or not, which is not decided by these measurements",
+    "contradicts": "may pay or not, which is not decided by these measurements",
+}
+
 
 def forecast(rows: pd.DataFrame, *, baseline: float, num_steps: int | None = None, measured: Sequence[int] = ()) -> str:
     """The speed at the number of draft steps that was served, and what the other points rest on.
@@ -25,12 +34,19 @@ def forecast(rows: pd.DataFrame, *, baseline: float, num_steps: int | None = Non
         each = [f"{span(row, 'tokens_per_s', '.1f')} with {steps(row['num_steps'])}" for row in ends]
         return f"Predicted are {listed(each)}, in tok/s, against {baseline:.1f} without speculation."
     at = next(row for row in rows_of(rows) if row["num_steps"] == num_steps)
-    outcome = _outcome(at, baseline)
-    text = (
-        f"At {steps(num_steps)}, as served, speculation {outcome}: {at['tokens_per_s']:.1f} tok/s "
-        f"[{at['low']:.1f}, {at['high']:.1f}] against {baseline:.1f} without; it has {at['accept_length']:.2f} tokens "
-        f"a verify step and needs {_needed(at)}."
+    found = _outcome(at, baseline)
+    speed = f"{at['tokens_per_s']:.1f} tok/s" + (
+        f" [{at['low']:.1f}, {at['high']:.1f}]" if at["low"] < at["high"] else ""
     )
+    text = (
+        f"At {steps(num_steps)}, as served, speculation {OUTCOMES[found]}: {speed} against {baseline:.1f} without; "
+        f"it has {at['accept_length']:.2f} tokens a verify step"
+    )
+    if found == "contradicts":
+        from helpers.acceptance.breaking_even import CONTRADICT
+
+        return f"{text}; {CONTRADICT}. The other points rest on these times, too."
+    text += f" and needs {_needed(at)}."
     if not measured:
         return text
     if len(set(measured)) > 1:
@@ -41,12 +57,17 @@ def forecast(rows: pd.DataFrame, *, baseline: float, num_steps: int | None = Non
     )
 
 
-def _outcome(at: Mapping[str, Any], baseline: float) -> str:
-    """What the speed's interval (over prompts) says, as far as the break-even's (over starts) does not gainsay it."""
-    low, high = _over_starts(at) or (at["accept_length"], at["accept_length"])
-    if at["low"] > baseline and at["accept_length"] >= high:
-        return "pays"
-    return "does not pay" if at["high"] < baseline and at["accept_length"] <= low else "may pay or not"
+def _outcome(at: Mapping[str, Any], baseline: float) -> Outcome:
+    """By the rule that the speed model's own sentences follow."""
+    from helpers.acceptance.outcome import outcome
+
+    return outcome(
+        at["accept_length"],
+        at["break_even"],
+        baseline=baseline,
+        speed=(at["low"], at["high"]),
+        over_starts=_over_starts(at),
+    )
 
 
 def _needed(at: Mapping[str, Any]) -> str:
@@ -75,12 +96,19 @@ def throughput(rows: pd.DataFrame, *, baseline: float, step_seconds: Mapping[int
         rows: columns ``profile``, ``num_steps``, ``accept_length``, ``tokens_per_s``, ``low``, ``high``.
         baseline: tokens/s without speculation. step_seconds: seconds of a verify step by num_steps.
     """
+    from helpers.acceptance.breaking_even import CONTRADICT
+    from helpers.acceptance.outcome import outcome
+
     told = []
     for row in rows_of(rows):
-        side = "faster than" if row["low"] > baseline else "slower than" if row["high"] < baseline else "not told from"
+        needed = baseline * step_seconds[row["num_steps"]] if row["num_steps"] in step_seconds else None
+        found = outcome(
+            row["accept_length"], 1.0 if needed is None else needed, baseline=baseline, speed=(row["low"], row["high"])
+        )
+        side = {"wins": "faster than", "loses": "slower than"}.get(found, "not told from")
         text = f"{row['profile']} with {steps(row['num_steps'])} is {side} no speculation: "
         text += f"{span(row, 'tokens_per_s', '.1f')} tok/s, accept length {row['accept_length']:.2f}"
-        if row["num_steps"] in step_seconds:
-            text += f" and {baseline * step_seconds[row['num_steps']]:.2f} needed"
+        if needed is not None:
+            text += f"; {CONTRADICT}" if found == "contradicts" else f" and {needed:.2f} needed"
         told.append(text)
     return "; ".join([f"No speculation gives {baseline:.1f} tok/s", *told]) + "."
