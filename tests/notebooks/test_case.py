@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from helpers.box import connect
+from helpers.export import export_notebook
 from helpers.headless import run_notebook
 from helpers.ledger import Ledger, read_ledger
 from helpers.ledger.check import verify
@@ -53,6 +54,12 @@ def shown(notebook: nbformat.NotebookNode) -> str:
     return "\n".join(out.get("text") or out.get("data", {}).get("text/plain", "") for out in outputs)
 
 
+def htmls(notebook: nbformat.NotebookNode) -> list[str]:
+    """What the cells of a notebook leave for a browser."""
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return [out["data"]["text/html"] for out in outputs if "text/html" in out.get("data", {})]
+
+
 def raw(notebook: nbformat.NotebookNode) -> list[str]:
     """Results shown as Python writes them: a record with its fields, a list, a dictionary, a quoted text."""
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
@@ -75,6 +82,10 @@ def test_the_source_is_read_without_any_other_notebook(folder: Path) -> None:
     assert "a2a (holds: no): off for this launch (moe_a2a_backend none)" in told
     assert "graphs (holds: no): off for this launch (no CUDA graphs" in told
     assert raw(ran) == []
+    page = export_notebook(folder / "alone/executed/20_source_and_patch.ipynb").path.read_text()
+    assert "not looked at yet" not in page, "the panel's twin is of the end of its first look"
+    (twin,) = [text for text in htmls(ran) if "Patches on lab" in text]
+    assert re.search(r"capture-embedding.*not in, can go in", twin, re.S)
     # The threshold asks what ranks hold: the source alone is evidence, and no verdict.
     gather = alone.get("a2a-gather")
     assert alone.state.standing(gather.id) == "open"
