@@ -11,7 +11,7 @@ def attended() -> bool:
     """
     from IPython import get_ipython
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell = get_ipython()
     if shell is None:
         return False
     kernel = getattr(shell, "kernel", None)  # a terminal's shell has none
