@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 #: How alike two names must be, as difflib measures it: of three letters one may be wrong, of six two.
 ALIKE = 0.65
+#: How alike names must be to be shown beside each other, where none of them may be the one that was meant.
+NEAR = 0.5
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -23,6 +25,20 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     begun = [each for each in names if len(given) > 2 and each.startswith(given)]
     best = found or (begun if len(begun) == 1 else [])
     return names[best[0]] if best else None
+
+
+def by_likeness(name: str, known: Iterable[str]) -> list[str]:
+    """The names that are near, the most alike first; also those that begin as `name` does.
+
+    >>> by_likeness("deepsek_v2", ["bert", "deepseek", "deepseek_v2", "deepseek_common/utils"])
+    ['deepseek_v2', 'deepseek', 'deepseek_common/utils']
+    """
+    given = name.strip().casefold()
+    if not given:
+        return []
+    likeness = {each: difflib.SequenceMatcher(None, each.casefold(), given).ratio() for each in known}
+    near = [each for each in likeness if likeness[each] >= NEAR or each.casefold().startswith(given)]
+    return sorted(near, key=lambda each: -likeness[each])
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:

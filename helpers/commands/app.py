@@ -33,6 +33,7 @@ from helpers.commands import (
     sweep,
     wiring,
 )
+from helpers.commands.going_on import interrupted
 from helpers.commands.output import emit_error
 from helpers.commands.refused import refused
 from helpers.errors import UsageError, WorkbookError
@@ -121,7 +122,7 @@ def run(argv: list[str] | None = None) -> None:
             emit_error(refused(error), as_json=as_json)
         raise SystemExit(UsageError.exit_code) from None
     except (KeyboardInterrupt, typer.Abort) as error:
-        sys.stderr.write("interrupted\n")
+        sys.stderr.write(interrupted(error))
         raise SystemExit(exit_status(error)) from None
     except BrokenPipeError:
         # The reader (head, less) went away: not an error, but the interpreter would complain at exit.
@@ -152,7 +153,7 @@ def _run(arguments: list[str]) -> object:
     """
     command = typer.main.get_command(app)
     try:
-        with interruptible(), command.make_context("workbook", arguments) as context:
+        with interruptible(), command.make_context("workbook", [*arguments], obj=tuple(arguments)) as context:
             return command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

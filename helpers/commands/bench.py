@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from helpers.commands.going_on import goes_on
 from helpers.commands.output import AsJson, emit
 from helpers.errors import RemoteFailed, UsageError
 from helpers.nearest import did_you_mean
@@ -23,6 +24,7 @@ Prompts = Annotated[
 
 
 def bench(
+    context: typer.Context,
     box: Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")],
     runs: Annotated[
         list[str],
@@ -87,7 +89,8 @@ def bench(
         arms = _arms(connected, runs, pairs, profiles, timeout)
         arms = _baseline_first(arms, baseline)
         folder = out or _folder([arm.name for arm in arms])
-        found = measure(arms, asked, settings, folder, passes=pairs or passes)
+        with goes_on(context, folder):
+            found = measure(arms, asked, settings, folder, passes=pairs or passes)
     result: dict[str, Any] = {"box": box, **found.record()}
     if found.partial and found.failure is not None:
         cause = found.failure

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from helpers.commands.going_on import goes_on
 from helpers.commands.output import AsJson, emit
 from helpers.errors import UsageError
 from helpers.paths import DATA, investigations_dir
@@ -19,6 +20,7 @@ PROMPTS = DATA / "prompts" / "lab-heldout.jsonl"
 
 
 def sweep(
+    context: typer.Context,
     box: Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")],
     grid: Annotated[Path, typer.Option(metavar="F", help="TOML or JSON; data/grids/lab-steps.toml is an example.")],
     prompts: Annotated[
@@ -67,8 +69,7 @@ def sweep(
     if not every:
         raise UsageError("WB-GRID-INVALID", f"{grid} has no point", expected="at least one", next="add [[points]]")
     folder = out or investigations_dir() / "sweeps" / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{grid.stem}"
-    typer.echo(f"results in {folder}; after an interrupt go on with --out {folder}", err=True)
-    with connect(box) as connected:
+    with goes_on(context, folder), connect(box) as connected:
         if rounds is not None:
             several = sweep_rounds(connected, wanted, known, asked, folder, rounds=rounds, retry=retry)
             emit({"box": box, **several.record()}, as_json=as_json, text=rounds_text(several))

@@ -137,8 +137,6 @@ def _undecided(suspect: Suspect, diagnosis: Diagnosis) -> str | None:
         return whys[0]
     if diagnosis.verdict != "match" and all(slot.served.boundary is None for slot in diagnosis.slots):
         return "the slots could not be identified"
-    if suspect.codes == ("fc-order",) and diagnosis.verdict != "match":
-        return "asked only where the feed is right: look again when it is mended"
     return None
 
 

@@ -46,8 +46,9 @@ def measured(row: Measurement, against: Measurement | None = None) -> str:
 
 
 def findings(diagnosis: Mapping[str, Any], *, attributed: bool = False) -> str:
-    """A diagnosis as Markdown: verdict, findings, cause; ``attributed`` as in `cause`."""
+    """A diagnosis as Markdown: verdict, findings, what was not decided and why, cause; ``attributed`` as in `cause`."""
     lines = [f"* `{f['code']}` ({f['severity']}): {f['summary']}" for f in diagnosis["findings"]]
+    lines += [f"* `{one['code']}` (not decided): {one['why']}" for one in diagnosis.get("undecided", ())]
     return "\n".join([f"**Verdict: {diagnosis['verdict']}**", "", *lines, "", cause(diagnosis, attributed=attributed)])
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
 
 from helpers.panels import markup
+from helpers.panels.attended import attended
 from helpers.panels.hearing import heard_while_busy
 from helpers.panels.static import Static
 from helpers.panels.status import StatusLine
@@ -15,6 +17,8 @@ from helpers.panels.worker import Job, Token, Worker
 
 #: Seconds for which showing a panel waits for what it looks up first, so that a saved notebook has it.
 FIRST_LOOK = 2.0
+#: The same where nobody is there: what is found after the cell has ended would reach no saved notebook.
+UNATTENDED = 600.0
 
 
 class Panel:
@@ -39,12 +43,23 @@ class Panel:
 
     def static(self) -> Static:
         """The panel as tables and figures, as it is now; what is being looked up is waited for, for ``patience``."""
-        self.worker.wait(self.patience)
-        return self.snapshot()
+        self._wait_for_look(self.patience)
+        return self._now()
 
     def snapshot(self) -> Static:
         """As `static`, without waiting."""
         raise NotImplementedError
+
+    def _now(self) -> Static:
+        """The snapshot, and why the work that was done last has failed."""
+        shown, job = self.snapshot(), self.worker.job
+        return replace(shown, paragraphs=[*shown.paragraphs, f"{job.title}: {job.error}"]) if job.error else shown
+
+    def _wait_for_look(self, patience: float | None) -> None:
+        """Waits for what is being looked up: for ``patience`` seconds, to its end where nobody is there."""
+        if patience is not None and self.worker.reading and not attended():
+            patience = UNATTENDED
+        self.worker.wait(patience)
 
     def call(self) -> str:
         """Python that does what the panel shows."""
@@ -104,15 +119,18 @@ class Panel:
     def bundle(self) -> dict[str, Any]:
         """The live view beside the static twin: each front end, and each exporter, takes what it can show."""
         live: dict[str, Any] = self.widget._repr_mimebundle_()
-        return {**live, **self.snapshot().bundle()}
+        return {**live, **self._now().bundle()}
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        self.worker.wait(FIRST_LOOK)
+        self._wait_for_look(FIRST_LOOK)
+        late = self.worker.busy
         handle = display(self.bundle(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        if handle is not None and self.worker.busy:
+        if handle is not None and late:
             self._stale.append(handle)
+            if not self.worker.busy:  # it ended while it was shown
+                self._complete_saved()
 
 
 def button(label: str, tooltip: str, action: Callable[[], Any], *, disabled: bool = False) -> widgets.Button:

@@ -11,19 +11,12 @@ from helpers.serving.records import RUNS
 from helpers.serving.registry import preferred
 from helpers.source import patches
 from helpers.source.checkout import Checkout, find_checkout
-from helpers.source.patch_report import PatchReport
+from helpers.source.patch_report import WORDS, PatchReport
 from helpers.source.patch_state import patch_names
 
 if TYPE_CHECKING:
     from helpers.box import Box
 
-WORDS = {
-    "clean": "not in, can go in",
-    "applied": "in",
-    "conflict": "cannot go in: the file lacks its lines",
-    "ambiguous": "cannot go in: its place is not certain",
-    "drifted": "in, and the file was changed since",
-}
 FORCED = (
     "By force, the next Apply or Revert is done also under a living run, anybody's, that relies on the patch or still "
     "reads this source; Revert also takes the patch's lines out of a file that was changed since, and keeps the "
@@ -116,31 +109,14 @@ class PatchesModel:
                 "that is": WORDS[report.state],
                 "since": report.since or "",
                 "files": "\n".join(f"{file.path}{_lines(file.lines)}" for file in report.files),
-                "servers with the old text": ", ".join(_server(each.pid, each.run) for each in report.servers)
-                or "none",
+                "servers with the old text": ", ".join(map(str, report.servers)) or "none",
             }
             for name, report in self.reports.items()
         ]
 
     def outcome(self) -> str:
         """What was planned or done, in a sentence."""
-        report = self.planned
-        if report is None:
-            return ""
-        if report.action == "plan":
-            able = "it can go in" if report.state == "clean" else WORDS[report.state]
-            words = f"Plan of {report.name}: {able}. Nothing was written."
-        elif not report.changed:
-            words = f"{report.name}: nothing had to be changed; it is {report.state}."
-        elif report.action == "apply":
-            words = f"{report.name} is in now."
-        else:
-            proof = "the bytes are those from before it" if report.proven else "not the bytes from before it"
-            words = f"{report.name} was taken out: {proof}."
-        if report.servers:
-            old = ", ".join(_server(each.pid, each.run) for each in report.servers)
-            words += f" Started before and running the old text, to be restarted: {old}."
-        return words
+        return "" if self.planned is None else str(self.planned)
 
     def file_rows(self) -> list[dict[str, str]]:
         """The files of what was planned or done, with their hashes."""
@@ -189,7 +165,3 @@ class PatchesModel:
 
 def _lines(lines: tuple[int, ...]) -> str:
     return f", lines {', '.join(map(str, lines))}" if lines else ""
-
-
-def _server(pid: int, run: str | None) -> str:
-    return f"run {run}" if run else f"pid {pid}"

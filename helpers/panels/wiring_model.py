@@ -167,10 +167,10 @@ class WiringModel:
         )
 
     def findings(self) -> list[dict[str, str]]:
-        """The diagnosis, a row a finding."""
+        """The diagnosis, a row a finding; below them what was not decided, and why."""
         if self.diagnosis is None:
             return []
-        return [
+        rows = [
             {
                 "severity": found["severity"],
                 "code": found["code"],
@@ -178,6 +178,10 @@ class WiringModel:
                 "what": found["summary"],
             }
             for found in self.diagnosis["findings"]
+        ]
+        return rows + [
+            {"severity": "not decided", "code": one["code"], "slot": "all", "what": one["why"]}
+            for one in self.diagnosis.get("undecided", ())
         ]
 
     def verdict(self) -> str:

@@ -94,6 +94,11 @@ class Worker:
     def busy(self) -> bool:
         return self._job.busy
 
+    @property
+    def reading(self) -> bool:
+        """At work that only reads."""
+        return self.busy and self._drop
+
     def start(
         self,
         title: str,

@@ -10,6 +10,14 @@ from helpers.source.patch_state import State
 
 Action = Literal["plan", "status", "apply", "revert"]
 
+WORDS: dict[State, str] = {
+    "clean": "not in, can go in",
+    "applied": "in",
+    "conflict": "cannot go in: the file lacks its lines",
+    "ambiguous": "cannot go in: its place is not certain",
+    "drifted": "in, and the file was changed since",
+}
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +49,9 @@ class OldServer(_Record):
     pid: int
     run: str | None
     command: str
+
+    def __str__(self) -> str:
+        return f"run {self.run}" if self.run else f"pid {self.pid}"
 
 
 class Relying(_Record):
@@ -100,3 +111,31 @@ class PatchReport(_Record):
     def good(self) -> bool:
         """Nothing is in the way: the patch is in, or can go in."""
         return self.state in ("clean", "applied")
+
+    def __str__(self) -> str:
+        """What was planned, found or done, in sentences."""
+        told = [self._outcome(), *([self._places()] if self.good and self.action != "revert" else [])]
+        if self.servers:
+            old = ", ".join(map(str, self.servers))
+            told.append(f"Started before and running the old text, to be restarted: {old}.")
+        return " ".join(told)
+
+    def _outcome(self) -> str:
+        is_in = f"it is in already{f', since {self.since}' if self.since else ''}"
+        if self.action == "plan":
+            able = {"clean": "it can go in", "applied": is_in}.get(self.state, WORDS[self.state])
+            return f"Plan of {self.name}: {able}. Nothing was written."
+        if self.action == "status":
+            return f"{self.name}: {WORDS[self.state]}."
+        if not self.changed:
+            return f"{self.name}: nothing had to be changed; {is_in if self.state == 'applied' else 'it is not in'}."
+        if self.action == "apply":
+            return f"{self.name} is in now."
+        proof = "the bytes are those from before it" if self.proven else "not the bytes from before it"
+        return f"{self.name} was taken out: {proof}."
+
+    def _places(self) -> str:
+        """Where its hunks stand, or would stand."""
+        verb = "stands in" if self.state == "applied" else "would change"
+        each = (f"{file.path}{' at lines ' * bool(file.lines)}{', '.join(map(str, file.lines))}" for file in self.files)
+        return f"It {verb} {'; '.join(each)}."

@@ -35,6 +35,9 @@ from helpers.wiring.sides import DraftConfig, both_ways, hold_against_config
 from helpers.wiring.slots import read_slots, slot_findings
 
 SCHEMA = "workbook.diagnosis/1"
+NOT_COMPARED = "the feed could not be held against training's slots, so the order that fc wants cannot be told from it"
+FEED_WRONG = "the feed is wrong, so the order that fc wants cannot be told from it: look again when it is mended"
+FEED_UNKNOWN = "whether the feed is right is not known, so the order that fc wants cannot be told from it"
 
 
 class Side(BaseModel):
@@ -132,6 +135,7 @@ def diagnose(
         why = "nobody said whether the run in question uses CUDA graphs: --run-graphs or --no-run-graphs"
         undecided.append(Undecided(code="captured-without-graphs", why=why))
     readings: tuple[list[Reading], list[Reading]] | None = None
+    order: FcOrder | str = FEED_WRONG if counts else NOT_COMPARED
     if aligned.matched_tokens == 0:
         findings.append(
             Finding(
@@ -146,12 +150,13 @@ def diagnose(
         if not counts and compared.served_slots:
             about = with_channels(slot_findings(compared, *readings), aligned, dump, *readings)
             findings += about
-            if {finding.code for finding in about} == {"features-match"} and dump.slots > 1:
-                order = judge_order(capture, view, findings, draft, target)
-                findings = [with_order(f, order) if f.code == "features-match" else f for f in findings]
-                findings += fc_order(order)
-                why_not = undecided_order(order)
-                undecided += [Undecided(code="fc-order", why=why_not)] if why_not else []
+            if dump.slots > 1:
+                order = judge_order(capture, view, findings, about, draft, target)
+            findings = [with_order(f, order) if f.code == "features-match" else f for f in findings]
+            findings += fc_order(order)
+    why_not = undecided_order(order)
+    if dump.slots > 1 and why_not is not None:  # a single slot has no order
+        undecided.append(Undecided(code="fc-order", why=why_not))
     wrong = any(finding.severity == "error" for finding in findings)
     if wrong:  # the slots may be right, yet there is no need to look elsewhere
         findings = [finding for finding in findings if finding.code != "features-match"]
@@ -181,9 +186,21 @@ def held_against(
 
 
 def judge_order(
-    capture: Capture, view: View, findings: list[Finding], draft: Path | None, target: Path | None
+    capture: Capture,
+    view: View,
+    findings: list[Finding],
+    about: list[Finding],
+    draft: Path | None,
+    target: Path | None,
 ) -> FcOrder | str:
-    """What a feed that is right says of fc's order; why it says nothing, where it does not."""
+    """What a feed that is right says of fc's order; why it says nothing, where it does not.
+
+    Args:
+        about: those of the findings that say what the slots are.
+    """
+    told = {finding.code for finding in about}
+    if told != {"features-match"}:
+        return FEED_WRONG if told else FEED_UNKNOWN
     broken = [f.code for f in findings if f.code in ("non-finite", "stale-rows") or f.code.startswith("rank-")]
     if draft is None or target is None:
         return "it takes the drafter and the target: --draft and --target"

@@ -162,3 +162,25 @@ def test_the_same_taps_in_every_convention(trees: dict[str, SourceTree]) -> None
     assert ids["sglang==0.5.9"] == ids["sglang==0.5.10"] == ids["SpecForge on sglang==0.5.9"] == [2, 30, 58]
     assert ids["sglang==0.5.23"] == ids["vLLM"] == [3, 31, 59]
     assert ids["speculators"] == [3, 31, 59, 61]
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown", "then"),
+    [
+        ("deepsek_v2", "such as deepseek_v2", "did you mean 'deepseek_v2'? else: look up"),
+        ("lama", "such as llama, llama4, mllama4", "did you mean 'llama'? else: look up"),
+        ("gpt", "such as gpt_oss", "did you mean 'gpt_oss'? else: look up"),
+        ("kimi_k2.5", "with set_eagle3_layers_to_capture", "did you mean 'kimi_k25'? else: look up"),
+        ("xyz", "with set_eagle3_layers_to_capture", "look up which file"),
+    ],
+)
+def test_a_mistyped_model_is_told_the_nearest_that_can_capture(
+    trees: dict[str, SourceTree], typed: str, shown: str, then: str
+) -> None:
+    """The name that is asked about is the first of the list, and the list has neither helpers nor drafters."""
+    with pytest.raises(UsageError, match="WB-SETTER-NO-MODEL") as caught:
+        resolve(trees["0.5.9"], typed, [2], 61)
+    names = caught.value.expected.partition(", such as ")[2].split(", ")
+    assert shown in caught.value.expected
+    assert caught.value.next.startswith(then)
+    assert not [name for name in names if "/" in name or "nextn" in name or "eagle" in name]

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,6 +90,36 @@ def test_foreign_tokens_are_refused_and_the_server_lives(box: Box, server: Run, 
     assert caught.value.code == "WB-PROMPTS-VOCABULARY"
     assert not (tmp_path / "requests.jsonl").exists()
     assert get_run(box, server.id).state == "alive"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_interrupted_names_its_folder_and_the_command_that_goes_on(
+    server: Run, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Typed as it is said, without a folder of one's own choice, it asks only what has no answer yet."""
+    words = ["bench", "lab", "right", "--prompts", str(PROMPTS), "--limit", "12", "--new-tokens", "48"]
+    where = {**os.environ, "WORKBOOK_INVESTIGATIONS": str(tmp_path)}
+    process = subprocess.Popen(
+        [*WORKBOOK, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=where
+    )
+    until = time.monotonic() + 120
+    while not (rows := [line for path in tmp_path.rglob("requests.jsonl") for line in path.read_text().splitlines()]):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    (folder,) = (tmp_path / "bench").iterdir()
+    told = said[said.index("interrupted\n") :]
+    assert f"what there is lies in {folder}" in told
+    (line,) = [line for line in told.splitlines() if line.startswith("  next: ")]
+    again = shlex.split(line.removeprefix("  next: "))
+    assert again == ["workbook", *words, "--out", str(folder)]
+    done = workbook(*again[1:], "--json")
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["answered"], result["asked"]) == (0, 12, 12)
+    assert len(rows) <= result["resumed"] < 12
 
 
 @pytest.mark.timeout(600)

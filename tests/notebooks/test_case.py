@@ -12,11 +12,13 @@ import nbformat
 import pytest
 
 from helpers.box import connect
+from helpers.export import export_notebook
 from helpers.headless import run_notebook
 from helpers.ledger import Ledger, read_ledger
 from helpers.ledger.check import verify
 from helpers.paths import ROOT
 from helpers.serving import find_runs, load_profiles
+from helpers.source import patches
 from helpers.tensors.capture import read_capture
 
 NAMES = sorted(path.name for path in (ROOT / "notebooks").glob("[1-9]*.ipynb"))
@@ -53,6 +55,12 @@ def shown(notebook: nbformat.NotebookNode) -> str:
     return "\n".join(out.get("text") or out.get("data", {}).get("text/plain", "") for out in outputs)
 
 
+def htmls(notebook: nbformat.NotebookNode) -> list[str]:
+    """What the cells of a notebook leave for a browser."""
+    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    return [out["data"]["text/html"] for out in outputs if "text/html" in out.get("data", {})]
+
+
 def raw(notebook: nbformat.NotebookNode) -> list[str]:
     """Results shown as Python writes them: a record with its fields, a list, a dictionary, a quoted text."""
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
@@ -68,19 +76,38 @@ def test_the_source_is_read_without_any_other_notebook(folder: Path) -> None:
         ran = run("20_source_and_patch.ipynb", folder / "alone")
         told = shown(ran)
         alone = read_ledger("case")
-    assert "byte for byte" in told
     assert re.search(r"^2642 .*embed_tokens", told, re.M), "a golden line of the patched file"
-    assert "clean; byte for byte the old file: True" in told, "the patch came out"
+    assert "Plan of capture-embedding: it can go in. Nothing was written. It would change sglang/srt/models/" in told
+    assert "capture-embedding was taken out: the bytes are those from before it." in told
     assert "begins as reported: True" in told
     assert "a2a (holds: no): off for this launch (moe_a2a_backend none)" in told
     assert "graphs (holds: no): off for this launch (no CUDA graphs" in told
     assert raw(ran) == []
+    page = export_notebook(folder / "alone/executed/20_source_and_patch.ipynb").path.read_text()
+    assert "not looked at yet" not in page, "the panel's twin is of the end of its first look"
+    (twin,) = [text for text in htmls(ran) if "Patches on lab" in text]
+    assert re.search(r"capture-embedding.*not in, can go in", twin, re.S)
     # The threshold asks what ranks hold: the source alone is evidence, and no verdict.
     gather = alone.get("a2a-gather")
     assert alone.state.standing(gather.id) == "open"
     assert [e.bearing for e in alone.evidence_on(gather)] == ["contradicts"]
     (lines,) = [e for e in alone.evidence_on("ids") if e.source == "source"]
     assert lines.patches == ("capture-embedding",), "these lines were read while the patch was in"
+
+
+def test_the_source_is_read_with_the_patch_in_already(folder: Path) -> None:
+    """Somebody's patch stays in, and is said to stand where it stands: nothing "would change"."""
+    with connect("lab") as box, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBOOK_INVESTIGATIONS", str(folder / "patched"))
+        patches.apply(box, "capture-embedding")
+        try:
+            told = shown(run("20_source_and_patch.ipynb", folder / "patched"))
+            assert patches.status(box, "capture-embedding").state == "applied"
+        finally:
+            patches.revert(box, "capture-embedding")
+    assert re.search(r"Plan of capture-embedding: it is in already, since .*It stands in sglang/\S+ at lines \d", told)
+    assert "capture-embedding: nothing had to be changed; it is in already, since" in told
+    assert not re.search(r"would change|: None\b", told)
 
 
 @pytest.mark.full

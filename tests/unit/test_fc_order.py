@@ -10,7 +10,7 @@ import torch
 
 from helpers.tensors.capture import read_capture
 from helpers.tensors.dumps import read_dump
-from helpers.wiring.diagnosis import Diagnosis, diagnose
+from helpers.wiring.diagnosis import FEED_WRONG, NOT_COMPARED, Diagnosis, diagnose
 from helpers.wiring.drafter import load_drafter, load_target
 from helpers.wiring.fc_order import FcOrder, fc_order, look_at_order, mended, undecided
 from helpers.wiring.replay import boundaries, replay
@@ -99,6 +99,23 @@ def test_a_feed_that_is_wrong_or_broken_is_not_judged(tmp_path: Path) -> None:
     found = diagnosis(world)
     assert found.codes() == ["non-finite"]
     assert [(code, "non-finite" in why) for code, why in open_questions(found)] == [("fc-order", True)]
+
+
+def test_where_the_feed_is_wrong_the_order_is_said_to_be_open(tmp_path: Path) -> None:
+    """Slots that are swapped, too few slots, and nothing that could be compared: each with its own reason."""
+    world = orders.synthetic(1, tmp_path)
+    feed = world.served.ranks[0]["feed"]
+    world.served.ranks[0]["feed"] = torch.cat([feed.chunk(3, dim=1)[slot] for slot in (1, 0, 2)], dim=1)
+    for models in (True, False):
+        swapped = diagnosis(world, models=models)
+        assert swapped.codes() == ["slot-permuted"]
+        assert open_questions(swapped) == [("fc-order", FEED_WRONG)]
+    world.served.ranks[0]["feed"] = torch.cat(feed.chunk(3, dim=1)[:2], dim=1)
+    narrow = diagnosis(world)
+    assert narrow.codes() == ["slot-count"]
+    assert open_questions(narrow) == [("fc-order", FEED_WRONG)]
+    del world.served.ranks[0]["feed"]
+    assert open_questions(diagnosis(world)) == [("fc-order", NOT_COMPARED)]
 
 
 def test_no_use_of_the_feed_and_next_to_no_difference_are_no_findings() -> None:

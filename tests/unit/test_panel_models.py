@@ -92,10 +92,14 @@ def report(**changes: Any) -> PatchReport:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "Plan of fix: it can go in. Nothing was written."),
+        ({}, "Plan of fix: it can go in. Nothing was written. It would change a.py at lines 3, 9."),
+        ({"state": "applied"}, "Plan of fix: it is in already. Nothing was written. It stands in a.py at lines 3, 9."),
+        ({"state": "applied", "since": "T by ann"}, "it is in already, since T by ann. Nothing"),
         ({"state": "conflict"}, "Plan of fix: cannot go in: the file lacks its lines. Nothing was written."),
         ({"action": "apply", "state": "applied", "changed": True}, "fix is in now."),
-        ({"action": "apply", "state": "applied"}, "fix: nothing had to be changed; it is applied."),
+        ({"action": "apply", "state": "applied"}, "fix: nothing had to be changed; it is in already."),
+        ({"action": "revert"}, "fix: nothing had to be changed; it is not in."),
+        ({"action": "status"}, "fix: not in, can go in. It would change a.py"),
         ({"action": "revert", "changed": True, "proven": True}, "the bytes are those from before it"),
         ({"action": "revert", "changed": True, "proven": False}, "not the bytes from before it"),
     ],
@@ -105,6 +109,7 @@ def test_what_was_planned_or_done_is_a_sentence(changes: dict[str, Any], words: 
     model.chosen = "fix"
     model.took(report(**changes))
     assert words in model.outcome()
+    assert ("would change" in model.outcome()) == (words.count("would change") > 0)
 
 
 def test_servers_with_the_old_text_are_named() -> None:

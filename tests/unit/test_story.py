@@ -45,6 +45,13 @@ def diagnosis(served: list[int | None], codes: tuple[str, ...] = ("slot-wrong",)
     }
 
 
+def test_what_was_not_decided_is_listed_with_its_reason() -> None:
+    left = {"verdict": "mismatch", "undecided": [{"code": "fc-order", "why": "W"}]}
+    told = story.findings(diagnosis([0, 2, 5]) | left)
+    assert "* `slot-wrong` (error): ..." in told
+    assert "* `fc-order` (not decided): W" in told
+
+
 def pair(first: str, second: str, low: float, high: float) -> PairedDifference:
     return PairedDifference(first=first, second=second, difference=(low + high) / 2, ci95=(low, high), requests=32)
 

@@ -16,6 +16,7 @@ from helpers.wiring.ranks import RankView
 
 KNOWN = Side(boundary=2, score=0.99)
 UNKNOWN = Side(boundary=None, score=0.5)
+OPEN = {"fc-order": "inconclusive"}
 
 
 def diagnosis(verdict: Any, *codes: str, served: Side = KNOWN, ranks: int = 1, undecided: str = "") -> Diagnosis:
@@ -34,11 +35,11 @@ def diagnosis(verdict: Any, *codes: str, served: Side = KNOWN, ranks: int = 1, u
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (diagnosis("mismatch", "slot-embedding"), {"ids": "confirmed", "fc-order": "inconclusive"}),
-        (diagnosis("mismatch", "slot-permuted"), {"order": "confirmed", "fc-order": "inconclusive"}),
-        (diagnosis("mismatch", "rank-partial-sum", ranks=2), {"a2a-gather": "confirmed", "fc-order": "inconclusive"}),
+        (diagnosis("mismatch", "slot-embedding", undecided="fc-order"), {"ids": "confirmed", **OPEN}),
+        (diagnosis("mismatch", "slot-permuted", undecided="fc-order"), {"order": "confirmed", **OPEN}),
+        (diagnosis("mismatch", "rank-partial-sum", ranks=2), {"a2a-gather": "confirmed"}),
         (diagnosis("match"), {}),
-        (diagnosis("match", undecided="fc-order"), {"fc-order": "inconclusive"}),
+        (diagnosis("match", undecided="fc-order"), OPEN),
         (diagnosis("inconclusive", served=UNKNOWN), {s.key: "inconclusive" for s in SUSPECTS}),
     ],
 )

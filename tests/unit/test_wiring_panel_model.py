@@ -88,6 +88,9 @@ def test_static_has_matrix_partings_findings_and_three_figures(tmp_path: Path) -
     assert len(static.figures) == 3
     bundle = static.bundle()
     assert "slot-embedding" in bundle["text/html"]
+    open_ones = [row["code"] for row in static.tables[2].rows if row["severity"] == "not decided"]
+    assert open_ones == [one["code"] for one in (model.diagnosis or {})["undecided"]]
+    assert "fc-order" in open_ones
     assert "slot-embedding" in bundle["text/plain"]
     assert len(json.dumps(bundle[FIGURES_MIME])) < 300_000
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from helpers.errors import UsageError
 from helpers.library_errors import why
-from helpers.nearest import did_you_mean
 from helpers.screen import as_typed
 from helpers.source.parsing import parsed
 from helpers.source.setter.values import ClassRef, Function, ModuleRef, Place, Unknown, Unread, Value
@@ -94,17 +93,9 @@ class SourceTree:
         """
         stem = stem.removesuffix(".py")
         if stem not in self.model_names:
-            near = [n for n in self.model_names if stem.lower().replace("-", "_")[:4] in n][:8]
-            raise UsageError(
-                "WB-SETTER-NO-MODEL",
-                f"there is no model file {stem!r} in {self.root.name}/sglang/{MODELS}",
-                expected="the stem of a model's file" + (f", such as {', '.join(near)}" if near else ""),
-                next=did_you_mean(
-                    stem,
-                    self.model_names,
-                    f"--model {near[0]}" if near else "look up which file holds the architecture of config.json",
-                ),
-            )
+            from helpers.source.setter.naming import no_model  # it reads the files that it names
+
+            raise no_model(self, stem)
         found = self.module("sglang." + f"{MODELS}/{stem}".replace("/", "."))
         assert found is not None
         return found
