@@ -16,7 +16,7 @@ ONE_NUMBER = (
     "no best number of draft steps is named: only num_steps {k} was measured, which does not tell a draft's cost from "
     "a verify pass's; measure a second number of steps"
 )
-NOTHING_MORE = "so no best number of draft steps is named, and no shares of a loss"
+NOTHING_MORE = "no best number of draft steps is named, and no shares of a loss"
 
 
 def sentences(model: SpeedModel, at: Predicted, *, accept_rate: float | None = None) -> tuple[str, ...]:
@@ -30,7 +30,7 @@ def sentences(model: SpeedModel, at: Predicted, *, accept_rate: float | None = N
     if model.starts == 1:
         told.append(ONE_START)
     if model.cost.impossible:
-        return (*told, f"with num_steps {_listed(model.cost.impossible)} {CONTRADICT}, {NOTHING_MORE}")
+        return (*told, f"with num_steps {_listed(model.cost.impossible)} {CONTRADICT}; {NOTHING_MORE}")
     if accept_rate is not None:
         told.append(_if(model, at, accept_rate))
     best = model.best
@@ -72,7 +72,7 @@ def _verdict(model: SpeedModel, at: Predicted) -> str:
     )
     out_of_reach = (at.break_even if over is None else over.bounds[0]) > at.num_steps + 1
     if out_of_reach and (found == "loses" or at.tokens_per_s_ci95 is None):
-        return text + f"{_steps(at)} cannot reach that whatever is accepted (at most {at.num_steps + 1})"
+        return text + f"at these times {_steps(at)} cannot reach that whatever is accepted (at most {at.num_steps + 1})"
     said = f"whether it wins is {UNDECIDED}" if found == "undecided" else found
     return text + f"it has {at.accept_length:.2f} and {said}: {_range(at)}, {at.ratio:.2f} times the baseline"
 
