@@ -29,6 +29,8 @@ def boundaries(
 ) -> int:
     """Which boundaries layer ids tap, in tap order, with the lines of the source that prove it; and the way back.
 
+    Give --engine or --source: where the source comes from.
+
     Exit 1 where ids never fire, are out of reach, fall together or are reordered; 2 where the model has no setter.
     """
     from helpers.wiring.draft_ids import read_draft_ids

@@ -24,6 +24,7 @@ from helpers.acceptance.sources import (
     Size,
     beside,
     decode_rows,
+    figures_of,
     follow,
     kind_of,
     read_blocks,
@@ -230,3 +231,9 @@ def test_a_bench_is_read_by_the_run_that_it_measured(tmp_path: Path, capsys: pyt
     status, _, err = run_cli("server.log", "--bench", str(tmp_path), capsys=capsys)
     assert status == 2
     assert "--bench needs a run on a box" in err
+
+
+def test_a_log_without_figures_is_said_beside_what_is_known_otherwise() -> None:
+    said = figures_of(["INFO: server is ready"])
+    assert isinstance(said, str)
+    assert said.startswith("no acceptance figures in 1 lines of log: a server")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from helpers.acceptance.sources.beside import beside as beside
 from helpers.acceptance.sources.following import decode_rows as decode_rows
+from helpers.acceptance.sources.following import figures_of as figures_of
 from helpers.acceptance.sources.following import follow as follow
 from helpers.acceptance.sources.following import read_log as read_log
 from helpers.acceptance.sources.log import LogReader as LogReader

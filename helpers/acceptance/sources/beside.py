@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from helpers.acceptance.measurement import Measurement
 
 
-def beside(read: Counters, answers: Measurement) -> str:
+def beside(read: Counters | str, answers: Measurement) -> str:
     """One sentence with both figures. Drafts beyond an answer's end only lower a server's own rate, and only so far.
 
     Args:
         read: of the log, /metrics or /server_info of the server that gave ``answers``, whose counters have all drafts.
+            Words instead of figures (`figures_of`) are given back: there is nothing to hold beside.
     """
+    if isinstance(read, str):
+        return f"nothing of {answers.name} to compare: {read}"
     if read.accept_rate is None or answers.accept_rate is None or not answers.survival or not answers.verify_steps:
         return f"{read.source} and the answers of {answers.name} cannot be compared: one of them tells no accept rate"
     both = f"accept rate {read.accept_rate:.3f} by {read.source}, {answers.accept_rate:.3f} by the answers"

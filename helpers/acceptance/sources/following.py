@@ -24,8 +24,22 @@ def numbered(lines: Iterable[str]) -> Iterator[Line]:
 
 
 def read_log(lines: Iterable[str], *, engine: str | None = None, draft_tokens: int | None = None) -> Counters:
-    """What a log's lines say, such as ``run.logs()`` gives; errors as of `LogReader.result`."""
+    """What a log's lines say, such as ``run.logs()`` gives; errors as of `LogReader.result`.
+
+    Footgun: SGLang writes a line of figures every 40 decode passes, and the first one is warm-up. A short run has none;
+    see `figures_of`.
+    """
     return LogReader(engine=engine, draft_tokens=draft_tokens).feed_all(numbered(lines)).result()
+
+
+def figures_of(lines: Iterable[str], *, engine: str | None = None) -> Counters | str:
+    """As `read_log`, for a look beside what is known otherwise: that a log has no figures yet is said, and no error."""
+    try:
+        return read_log(lines, engine=engine)
+    except UsageError as error:
+        if error.code != "WB-COUNTERS-NONE":
+            raise
+        return f"{error.message}: a server writes them every few dozen passes, and this run was too short for one"
 
 
 def follow(lines: Iterable[str], *, engine: str | None = None, draft_tokens: int | None = None) -> Iterator[Counters]:

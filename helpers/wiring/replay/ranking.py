@@ -161,7 +161,8 @@ def search(
         seconds=time.monotonic() - began,
         not_tried=None
         if missed == 0
-        else f"{missed} of {candidates} ascending wirings, those predicted worst, for the limit of {limit_s:g} s",
+        else f"{missed} of {candidates} ascending wirings, those predicted worst: of the {limit_s:g} s that a search "
+        f"may take, {RANKING_SHARE:.0%} are for trying them, the rest for judging the best on all rows",
     )
 
 
