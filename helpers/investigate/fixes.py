@@ -32,7 +32,8 @@ def replay_fix(
 
 
 def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path, target: Path, progress: bool) -> None:
-    from helpers.ledger.judging import LEAST_REQUESTS, judge_gain
+    from helpers.acceptance.intervals import ENOUGH
+    from helpers.ledger.judging import judge_gain
     from helpers.progress import progress as show
     from helpers.wiring import replay as room
     from helpers.wiring.drafter import load_drafter, load_target
@@ -60,7 +61,7 @@ def _replay(ledger: Ledger, captured: Capture, diagnosis: Diagnosis, draft: Path
             key="fix",
             prediction="replay over the same texts gives a higher accept rate than as served",
             threshold="the paired 95% interval of the difference lies above 0 (across it, or under "
-            f"{LEAST_REQUESTS} requests: inconclusive)",
+            f"{ENOUGH} requests: inconclusive)",
         )
         bar.update("as trained")
         fixed = room.replay(drafter, lender, source, mended, steps=steps)

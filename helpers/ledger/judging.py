@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from helpers.acceptance.intervals import ENOUGH
 from helpers.acceptance.measurement import Measurement, PairedDifference
 from helpers.ledger.records import Outcome
 
-#: Bootstrap intervals over fewer requests are too narrow: what was not drawn is in none of them.
-LEAST_REQUESTS = 8
 FEW = "{n} is too few requests for a verdict, which takes at least {least}"
 
 
@@ -46,8 +45,8 @@ def judge_gain(ci95: tuple[float, float] | None, requests: int) -> Judged:
     >>> judge_gain((0.03, 0.25), 16).outcome, judge_gain((0.03, 0.25), 2).reason
     ('confirmed', '2 is too few requests for a verdict, which takes at least 8')
     """
-    if requests < LEAST_REQUESTS:
-        return Judged("inconclusive", FEW.format(n=requests, least=LEAST_REQUESTS))
+    if requests < ENOUGH:
+        return Judged("inconclusive", FEW.format(n=requests, least=ENOUGH))
     if ci95 is None:
         return Judged("inconclusive", "the difference has no interval")
     if ci95[1] < 0:
@@ -61,8 +60,8 @@ def judge_shortfall(measured: Measurement, promised: float) -> Judged:
     Args:
         promised: correct / proposed drafts, as training's evaluation had it.
     """
-    if measured.requests < LEAST_REQUESTS:
-        return Judged("inconclusive", FEW.format(n=measured.requests, least=LEAST_REQUESTS))
+    if measured.requests < ENOUGH:
+        return Judged("inconclusive", FEW.format(n=measured.requests, least=ENOUGH))
     if measured.ci95 is None:
         return Judged("inconclusive", "the accept rate has no interval")
     low, high = measured.ci95
@@ -83,7 +82,7 @@ def judge_fix(gain: PairedDifference, mended: Measurement, *, promised: float, e
             against the fix in float32, a request at a time, only: else rounding alone can do it.
     """
     more = judge_gain(gain.ci95, gain.requests)
-    if gain.requests < LEAST_REQUESTS:
+    if gain.requests < ENOUGH:
         return more
     parts = [more, _reaches(mended, promised), _same_text(equal_text, mended)]
     for outcome in ("refuted", "inconclusive"):
