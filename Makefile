@@ -28,9 +28,10 @@ demo: $(STAMP)
 	@$(BIN)/python -m helpers.demo
 
 FAST := tests/unit tests/cases
-SLOW := tests/matrix tests/contract tests/lab tests/notebooks tests/browser
+SLOW := tests/contract tests/lab tests/notebooks tests/browser
 test: $(STAMP)
 	$(BIN)/python -m pytest -m "not full" -q -n 2 $(FAST)
+	$(BIN)/python -m pytest -m "not full" -q -n 2 tests/matrix
 	$(BIN)/python -m pytest -m "not full" -q $(SLOW)
 
 test-full: $(STAMP)

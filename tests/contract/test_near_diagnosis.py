@@ -64,6 +64,7 @@ def test_what_is_wrong_with_it_is_told_as_of_a_capture_here(box: Box, capture: P
     assert code(capture, "/no/such/python") == "WB-NEAR-DATA"
 
 
+@pytest.mark.full
 def test_the_command(
     lab_server: ssh_servers.SshServer,
     monkeypatch: pytest.MonkeyPatch,

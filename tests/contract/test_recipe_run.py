@@ -91,6 +91,7 @@ def test_what_is_written(whole: Path) -> None:
     assert "seed 1" in card
 
 
+@pytest.mark.full
 def test_killed_again_and_again_it_ends_as_if_it_had_not_been(whole: Path, tmp_path: Path) -> None:
     """SIGKILL at random moments; each time the same command goes on."""
     out, chance, kills = tmp_path / "killed", random.Random(0), 0

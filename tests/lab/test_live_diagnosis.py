@@ -80,6 +80,7 @@ def codes(diagnosis: Diagnosis) -> list[tuple[str, int | None]]:
     return [(finding.code, finding.slot) for finding in diagnosis.findings]
 
 
+@pytest.mark.full
 def test_a_drafter_whose_fc_was_permuted(
     box: Box, profiles: dict[str, Profile], samples: list[Prompt], permuted: Path, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from helpers.tensors.dumps import read_dump
 MIRROR = DATA / "lab" / "mirror"
 
 
+@pytest.mark.full
 def test_the_tool_says_which_side_is_not_as_the_config_asks(
     box: Box,
     profiles: dict[str, Profile],

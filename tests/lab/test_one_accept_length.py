@@ -25,9 +25,10 @@ from helpers.errors import WorkbookError
 from helpers.paths import ROOT
 from helpers.serving import Profile, serving
 
-# New tokens of the eight prompts at the end of a verify step; that step's number in all.
-LENGTHS = (23, 24, 22, 22, 24, 21, 23, 22)
-STEPS = 76
+# New tokens of the eight prompts at the end of a verify step, and the steps that all of them take. They are the pair's:
+# with another one, each chunk of a stream ends where a verify step does (`arrivals` of `run_load`'s answers).
+LENGTHS = (21, 22, 24, 23, 22, 24, 23, 22)
+STEPS = 74
 COUNTERS = [sys.executable, "-m", "helpers.cli", "counters", "lab"]
 
 

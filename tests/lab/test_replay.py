@@ -57,6 +57,7 @@ def rate(counted: dict[str, list[int]]) -> float:
     return sum(i * n for h in counted.values() for i, n in enumerate(h)) / sum(3 * sum(h) for h in counted.values())
 
 
+@pytest.mark.full
 def test_one_server(
     box: Box, profiles: dict[str, Profile], prompts: list[Prompt], target: Target, drafter: Drafter, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_what_preflight_finds_is_not_started(box: Box, profiles: dict[str, Profi
     assert "PREFLIGHT" in sweep_text(found)
 
 
+@pytest.mark.full
 def test_rounds_are_starts_of_their_own_and_go_on(box: Box, profiles: dict[str, Profile], tmp_path: Path) -> None:
     """Two rounds of one point and its baseline: two starts of each, the same counts, a speed and a break-even with an
     interval, which one round has not; asked again, nothing starts.
