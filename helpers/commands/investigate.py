@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from helpers.commands.output import AsJson, emit
+from helpers.screen import as_typed
 
 
 def investigate(
@@ -44,18 +45,25 @@ def investigate(
     if box == "lab":
         draft, target = draft or DATA / "lab" / "drafter", target or DATA / "lab" / "target"
     with connect(box) as there:
-        done = run_chain(
-            there,
-            run,
-            train=train,
-            draft=draft,
-            target=target,
-            name=name,
-            profiles=profiles,
-            format=format,
-            samples=samples,
-            max_new_tokens=max_new_tokens,
-        )
+        try:
+            done = run_chain(
+                there,
+                run,
+                train=train,
+                draft=draft,
+                target=target,
+                name=name,
+                profiles=profiles,
+                format=format,
+                samples=samples,
+                max_new_tokens=max_new_tokens,
+            )
+        except KeyboardInterrupt as cut:
+            kept = f"workbook ledger show {as_typed(name)}" if name else "workbook ledger list"
+            cut.add_note(
+                f"  what was found until then: {kept}\n  next: the same command begins anew, in the same ledger"
+            )
+            raise
     files = [done.report.html, done.report.json, done.report.markdown]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +17,8 @@ from helpers.cli import main
 from helpers.ledger import read_ledger
 from helpers.ledger.check import verify
 from helpers.magics import WorkbookMagics
-from helpers.paths import DATA
-from helpers.serving import find_runs
+from helpers.paths import DATA, ROOT
+from helpers.serving import find_runs, load_profiles, plan
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -82,3 +85,26 @@ def test_lines_of_the_served_source_are_shown_and_kept(box: Box, found: Path) ->
     (kept,) = read_ledger("case").evidence_on()
     assert (kept.title, kept.versions["sglang"]) == ("the head of the model file", "0.5.9")
     assert kept.summary == excerpt.permalink
+
+
+@pytest.mark.full
+def test_an_interrupt_leaves_no_server_and_says_where_what_was_found_lies(box: Box, found: Path) -> None:
+    words = ["investigate", "lab", "miswired", "--train", str(DATA / "lab" / "dump"), "--name", "cut"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "helpers.cli", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "weights" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        _, told = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "what was found until then: workbook ledger show cut\n" in told
+    assert find_runs(box, alive=True) == []
+    assert plan(box, load_profiles()["miswired"], unpatched=True).missing, "the patch is out again"
+    assert [e.source for e in read_ledger("cut").evidence_on()] == ["facts", "preflight"]
