@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from three_formats import check_same_samples
 
 from helpers import lab_check
 from helpers.acceptance.counters import RequestCounters
@@ -18,8 +19,6 @@ from helpers.acceptance.load_records import Answer, Load
 from helpers.lab_dumps import write_formats
 from helpers.paths import DATA
 from helpers.serving import load_profiles
-from helpers.tensors.dumps import read_dump
-from helpers.wiring.drafter.target import load_target
 from remote.lab.recipe.loops import looping
 
 REQUESTS = 32
@@ -128,18 +127,5 @@ def test_three_formats_of_one_dump(tmp_path: Path) -> None:
     for name in ("target", "dump"):
         shutil.copytree(DATA / "lab" / name, tmp_path / name)
     write_formats(tmp_path)
-    old, now, forge = (read_dump(tmp_path / name, slots=3) for name in ("dump", "dump-speculators", "dump-specforge"))
-    assert (old.format, now.format, forge.format) == ("speculators-v1", "speculators", "specforge")
-    target = load_target(tmp_path / "target")
-    for one, two, three in zip(old, now, forge, strict=True):
-        assert torch.equal(one.token_ids, two.token_ids)
-        assert torch.equal(one.token_ids, three.token_ids)
-        rows = one.open().rows(slice(None))
-        assert torch.equal(rows, two.open().rows(slice(None)))
-        assert torch.equal(rows, three.open().rows(slice(None)))
-        assert one.verifier is not None
-        assert two.verifier is not None
-        assert three.verifier is not None
-        assert torch.equal(one.verifier, two.verifier)
-        assert torch.equal(target.final_norm(one.verifier).bfloat16(), three.verifier)
+    assert check_same_samples(tmp_path) == 12
     write_formats(tmp_path)  # again: the folders are made anew

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 import torch
 from safetensors.torch import load_file
+from three_formats import check_same_samples
 
 from helpers.paths import DATA
 from helpers.tensors.dumps import read_dump
 from helpers.wiring.drafter.target import load_target
+from remote.lab.recipe.geometry import DrafterShape, TargetShape
 
 LAB = DATA / "lab"
 
@@ -43,18 +48,14 @@ def test_the_last_state_is_the_targets_before_its_final_norm() -> None:
 
 
 def test_the_other_formats_hold_the_same_samples() -> None:
-    target = load_target(LAB / "target")
-    old, now, forge = (read_dump(LAB / name, slots=3) for name in ("dump", "dump-speculators", "dump-specforge"))
-    assert (now.format, forge.format, len(now), len(forge)) == ("speculators", "specforge", 12, 12)
-    for one, two, three in zip(old, now, forge, strict=True):
-        assert torch.equal(one.token_ids, two.token_ids)
-        assert torch.equal(one.token_ids, three.token_ids)
-        rows = one.open().rows(slice(None))
-        assert torch.equal(rows, two.open().rows(slice(None)))
-        assert torch.equal(rows, three.open().rows(slice(None)))
-        assert one.verifier is not None
-        assert three.verifier is not None
-        assert torch.equal(target.final_norm(one.verifier).bfloat16(), three.verifier)
+    assert check_same_samples(LAB) == 12
+
+
+@pytest.mark.parametrize(("folder", "shape"), [("target", TargetShape()), ("drafter", DrafterShape())])
+def test_the_configs_are_those_that_the_recipe_writes(folder: str, shape: TargetShape | DrafterShape) -> None:
+    """To the letter, as somebody who makes the pair again compares files."""
+    config = shape.config("bfloat16") if isinstance(shape, TargetShape) else shape.config((1, 4, 8), "bfloat16")
+    assert list(json.loads((LAB / folder / "config.json").read_text()).items()) == list(config.items())
 
 
 def test_the_mirrors_dump_is_of_the_miswired_taps() -> None:
