@@ -46,3 +46,11 @@ def there(ssh_server: ssh_servers.SshServer, request: pytest.FixtureRequest) -> 
     folder = ssh_server.home / f"t{abs(hash(request.node.nodeid)):x}"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """The folder of a lab that is not there yet; its name has a blank, as a checkout's may."""
+    folder = tmp_path / "a lab"
+    yield folder
+    ssh_servers.remote_lab(folder, "down")

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from model_folders import (
@@ -22,11 +21,8 @@ from model_folders import (
 )
 from preflight_support import Made, codes, copied, look, only, places
 
-from helpers.paths import DATA, ROOT
+from helpers.paths import DATA
 from helpers.serving import load_profiles
-from helpers.source.patch_state import load_patch
-from helpers.source.unified import place
-from helpers.wiring.findings import Code
 
 CASE_IDS = [2, 30, 58]
 
@@ -185,73 +181,6 @@ def test_ids_that_tap_nothing_or_not_what_they_seem(made: Made, ids: list[int], 
     assert code in codes(made.look())
 
 
-FILE = "sglang/srt/models/deepseek_v2.py"
-CASE, DUMP = "capture-embedding", "dump-hidden-states"
-
-
-def patched(root: Path, *names: str) -> Path:
-    """A copy of the source with patches put in, the first one lowest."""
-    path = copied(root) / FILE
-    for name in names:
-        [file] = load_patch(name, "0.5.9").files
-        placed = place(path.read_bytes(), file)
-        assert placed.text is not None
-        path.write_bytes(placed.text)
-    return root
-
-
-@pytest.mark.parametrize("now", [(), (CASE,), (DUMP,), (DUMP, CASE), (CASE, DUMP)])
-def test_a_profile_is_judged_by_its_own_patches_whatever_is_in_just_now(tmp_path: Path, now: tuple[str, ...]) -> None:
-    folders = {"target": DATA / "lab/target", "draft": DATA / "lab/drafter"}
-    source = patched(tmp_path, *now)
-    before = (source / FILE).read_bytes()
-    for name, found in (("miswired", ["ids-overridden"]), ("right", [])):
-        profile = load_profiles()[name]
-        wanted = profile.patches
-        report = look(profile, gpu=None, source=source, **folders)
-        told = [one for one in report.findings if one.code == "source-differs-now"]
-        assert [code for code in codes(report) if code != "source-differs-now"] == found
-        assert report.served.patches == wanted
-        assert set(report.served.extra) == set(now) - set(wanted)
-        assert set(report.served.absent) == set(wanted) - set(now)
-        assert report.served.edited == ()
-        assert bool(told) == (set(now) != set(wanted))
-        assert all(one.severity == "info" for one in told)
-        said = str(report)
-        assert (f"the stock source with {CASE} put in" in said) == bool(wanted)
-        assert all(f"workbook patch BOX apply {one}" in said for one in report.served.absent)
-    assert (source / FILE).read_bytes() == before, "what is judged is a copy"
-
-
-def test_without_its_patch_the_cases_id_never_fires(tmp_path: Path) -> None:
-    """Also where somebody else has the patch in just now: the profile does not name it."""
-    folders = {"target": DATA / "lab/target", "draft": DATA / "lab/drafter"}
-    profile = load_profiles()["miswired"].model_copy(update={"patches": ()})
-    report = look(profile, gpu=None, source=patched(tmp_path, CASE), **folders)
-    assert "ids-never-fire" in codes(report)
-    assert f"judged without {CASE}, which the profile does not name" in str(report)
-
-
-def test_a_patch_that_does_not_go_in_is_a_finding_with_its_hunk(tmp_path: Path) -> None:
-    folders = {"target": DATA / "lab/target", "draft": DATA / "lab/drafter"}
-    source = copied(tmp_path)
-    text = (
-        (source / FILE).read_text().replace("        aux_hidden_states = []\n", "        aux_hidden_states = list()\n")
-    )
-    (source / FILE).write_text(text)
-    report = look(load_profiles()["miswired"], gpu=None, source=source, **folders)
-    [conflict] = [one for one in report.findings if one.code == "patch-does-not-apply"]
-    assert conflict.severity == "error"
-    assert "the hunk @@ -2710" in conflict.summary
-    assert any("capture_embedding_for_eagle3" in line for line in conflict.evidence["hunk"])
-    assert "    | " in str(report)
-    assert report.served.edited == (FILE,)
-    profile = load_profiles()["right"].model_copy(update={"patches": ("no-such-patch",)})
-    report = look(profile, gpu=None, source=source, **folders)
-    [conflict] = [one for one in report.findings if one.code == "patch-does-not-apply"]
-    assert "there is no patch 'no-such-patch' for sglang 0.5.9" in conflict.summary
-
-
 def test_ids_at_the_top_level_are_ignored(made: Made) -> None:
     made.config["eagle_aux_hidden_state_layer_ids"] = [2, 16, 29]
     assert "defaults" in only(made.look(), "ids-at-top-level").summary
@@ -393,25 +322,3 @@ def test_what_is_not_there_is_said_not_to_be_read(tmp_path: Path) -> None:
     report = look(profile)
     assert codes(report) == []
     assert {"target", "draft"} <= set(report.unread)
-
-
-# --- the pages -------------------------------------------------------------------------------------------------------
-
-CODES = {
-    code
-    for path in (ROOT / "helpers/serving/preflight").glob("*.py")
-    for code in re.findall(r"\bfound\(\s*\"([a-z0-9-]+)\"|\(\"(ids-[a-z-]+)\", \"", path.read_text())
-    for code in code
-    if code
-}
-
-
-def test_every_finding_has_a_page_and_every_page_a_finding() -> None:
-    pages = {path.stem for path in (ROOT / "docs/errors/findings").glob("*.md")}
-    assert pages == CODES | set(get_args(Code))
-
-
-def test_pages_have_one_form() -> None:
-    for page in (ROOT / "docs/errors/findings").glob("*.md"):
-        headings = re.findall(r"^#+ .*$", page.read_text(), re.M)
-        assert headings == [f"# {page.stem}", "## Symptom", "## Cause", "## Fix"], page.name
