@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -89,6 +90,9 @@ def test_what_is_written(whole: Path) -> None:
     card = (whole / "MODEL_CARD.md").read_text()
     assert "{" not in card
     assert "seed 1" in card
+    assert "helpers (whatever its files say)" in card
+    assert "--text FOLDER" in card
+    assert "loops were not looked for in texts of 16 tokens" in card
 
 
 @pytest.mark.full
@@ -121,6 +125,40 @@ def test_another_seed_in_the_same_folder_is_refused(whole: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("WB-RECIPE-OUT")
     assert digests(whole) == before
+
+
+@pytest.mark.parametrize("text", [["--text", "remote"], []])
+def test_another_text_in_the_same_folder_is_refused(whole: Path, text: list[str]) -> None:
+    before = digests(whole)
+    done = train(whole, *text)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "WB-RECIPE-OUT" in done.stderr
+    assert "corpus" in done.stderr
+    assert digests(whole) == before
+
+
+def test_other_versions_in_the_same_folder_are_refused(whole: Path, tmp_path: Path) -> None:
+    begun = json.loads((whole / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(begun | {"torch": "1.0"}))
+    done = train(tmp_path, "--text", "helpers")
+    assert done.returncode == 2
+    assert "torch 1.0, not " in done.stderr
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = train(tmp_path / "file" / "out", "--text", "helpers")
+    assert (done.returncode, done.stderr[:15]) == (4, "WB-RECIPE-WRITE")
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 64; exec {shlex.join(command(tmp_path / 'out', '--text', 'helpers'))}"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=200,
+    )
+    assert done.returncode == 4
+    assert "WB-RECIPE-WRITE" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_too_little_text_is_refused(tmp_path: Path) -> None:

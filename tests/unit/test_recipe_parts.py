@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sysconfig
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,13 +16,15 @@ import torch
 from torch import nn
 
 from remote.lab.errors import LabError
+from remote.lab.recipe.budget import BUDGETS
 from remote.lab.recipe.corpus import SourceFile, library_files, read_corpus, shorten_tables
+from remote.lab.recipe.export import write_model
 from remote.lab.recipe.generate import AT_ONCE, continue_texts
 from remote.lab.recipe.geometry import TargetShape
 from remote.lab.recipe.loops import looping, repeated
 from remote.lab.recipe.measure import bootstrap, wilson
 from remote.lab.recipe.optimise import Optimiser, orthogonal, rate
-from remote.lab.recipe.run import claim
+from remote.lab.recipe.run import check_enough, claim
 from remote.lab.recipe.samples import held_prompts
 from remote.lab.recipe.state import Journal, read_losses
 from remote.lab.recipe.target import new_target
@@ -50,6 +53,14 @@ def test_near_duplicates_go_and_other_files_stay() -> None:
     corpus = read_corpus(files)
     assert sorted(f.name for f in (*corpus.train, *corpus.held)) == ["a.py", "b.py"]
     assert corpus.duplicates == 2
+
+
+def test_nothing_is_held_out_that_lies_within_a_later_larger_file() -> None:
+    small, large = lines(0, 20), lines(0, 20) + lines(1000, 60)
+    held = next(name for name in (f"a{i}.py" for i in range(99)) if SourceFile(name, "").held_out)
+    train = next(name for name in (f"b{i}.py" for i in range(99)) if not SourceFile(name, "").held_out)
+    corpus = read_corpus([SourceFile(held, small), SourceFile(train, large)])
+    assert ([f.name for f in corpus.train], corpus.held, corpus.duplicates) == ([train], (), 1)
 
 
 def test_the_split_is_by_name_and_no_file_is_on_both_sides() -> None:
@@ -90,6 +101,11 @@ def test_loops_are_what_ends_periodic() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("length", [1, 10, 20, 39])
+def test_too_short_a_text_is_no_loop(length: int) -> None:
+    assert looping(torch.zeros(2, length).long()).tolist() == [False, False]
+
+
 def test_marked_tokens_are_those_that_were_said_before() -> None:
     text = torch.tensor([[50, 51, 52, *range(10), *range(10), 60, *range(10)]])
     # The eleventh of the repeated ones is the first whose whole period, ten, was said again before it: there is none.
@@ -118,6 +134,42 @@ def test_prompts_lie_within_one_file_each() -> None:
     assert all(len(row.unique()) == 1 for row in prompts)
     assert {int(row[0]) for row in prompts} >= {1, 3}  # long files; one of 20 tokens has no room for any
     assert 2 not in prompts
+
+
+def test_a_line_that_a_kill_has_cut_is_dropped(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "losses.jsonl", quiet=True)
+    journal.add("target", 1, 3, train=1.0)
+    whole = journal.path.read_text()
+    journal.path.write_text(whole + '{"stage": "tar')
+    journal.resume("target", 1)
+    assert journal.path.read_text() == whole
+
+
+def test_a_folder_of_weights_appears_with_its_other_files_or_not_at_all(tmp_path: Path) -> None:
+    tensors: dict[str, torch.Tensor] = {"x": torch.zeros(2)}
+    with pytest.raises(FileNotFoundError):
+        write_model(tensors, {}, tmp_path / "target", [tmp_path / "no-such-tokenizer.json"])
+    assert not (tmp_path / "target").exists()
+    (tmp_path / "tokenizer.json").write_text("{}")
+    write_model(tensors, {}, tmp_path / "target", [tmp_path / "tokenizer.json"])
+    assert sorted(path.name for path in (tmp_path / "target").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
+
+
+def test_a_text_that_a_budget_cannot_be_drawn_from_is_refused_before_it_trains() -> None:
+    enough = Tokens(torch.zeros(400).long(), torch.zeros(400).long(), (0,))
+    check_enough(enough, BUDGETS["tiny"], "notes")
+    short = torch.zeros(60).long()
+    for tokens in (
+        replace(enough, train=short),
+        replace(enough, held=short),
+        replace(enough, held_starts=tuple(range(0, 400, 30))),
+    ):
+        with pytest.raises(LabError, match="WB-RECIPE-TEXT"):
+            check_enough(tokens, BUDGETS["tiny"], "notes")
 
 
 def test_the_journal_never_runs_ahead_of_a_checkpoint(tmp_path: Path) -> None:

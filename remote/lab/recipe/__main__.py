@@ -2,8 +2,8 @@
 
 The same words again go on where a run was killed.
 
-Exit codes: 0 done, 2 bad usage, 130 interrupted. Progress goes to standard error, losses to FOLDER/losses.jsonl, the
-time that each call took to FOLDER/runs.jsonl.
+Exit codes: 0 done, 2 bad usage, 4 the folder cannot be written, 130 interrupted. Progress goes to standard error,
+losses to FOLDER/losses.jsonl, the time that each call took to FOLDER/runs.jsonl.
 """
 
 from __future__ import annotations
@@ -14,13 +14,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
-from remote.lab.errors import INTERRUPTED, USAGE, LabError
+from remote.lab.errors import FAILED, INTERRUPTED, USAGE, LabError
 from remote.lab.recipe.budget import BUDGETS
 from remote.lab.recipe.clock import clocked
-from remote.lab.recipe.run import run
-from remote.lab.recipe.state import Journal
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,21 +31,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     args = parser.parse_args(argv)
 
-    torch.set_num_threads(1)  # parts of a batch run beside each other (parallel.py)
-    args.out.mkdir(parents=True, exist_ok=True)
     try:
+        args.out.mkdir(parents=True, exist_ok=True)
         with (args.out / ".lock").open("w") as lock:
             hold(lock.fileno(), args.out)
             with clocked(args.out):
-                run(args.out, args.seed, args.budget, Journal(args.out / "losses.jsonl"), args.text)
+                train(args.out, args.seed, args.budget, args.text)
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        print(not_written(args.out, error), file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         return INTERRUPTED
     print(args.out / "MODEL_CARD.md")
     return 0
+
+
+def train(out: Path, seed: int, size: str, text: Path | None) -> None:
+    # Here, as torch and transformers take seconds, in which an interrupt is to be understood already.
+    import torch
+
+    from remote.lab.recipe.run import run
+    from remote.lab.recipe.state import Journal
+
+    torch.set_num_threads(1)  # parts of a batch run beside each other (parallel.py)
+    run(out, seed, size, Journal(out / "losses.jsonl"), text)
+
+
+def not_written(out: Path, error: OSError) -> LabError:
+    """A full disk, a folder that is a file: what was written before is whole."""
+    return LabError(
+        "WB-RECIPE-WRITE",
+        f"{out}: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""),
+        expected="a folder that can be written, with some 200 MB of room",
+        next="make room, or give another --out; the same command goes on from the last checkpoint",
+        exit_code=FAILED,
+    )
 
 
 def hold(lock: int, out: Path) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from remote.lab.recipe.corpus import LICENCE
+from remote.lab.recipe.loops import LONGEST, TAIL
+from remote.lab.recipe.measure import SERVED
+from remote.lab.recipe.state import write_text
 
 CARD = """# The lab's target and drafter
 
 A DeepSeek-V3-architecture target and an EAGLE-3 drafter, small enough for two CPU cores and really trained, so
 that the lab's acceptance figures mean something. Made by `remote/lab/recipe` with seed {seed}, budget
-`{budget}`; the same command on the same processor and versions makes them again: `make lab-train SEED={seed}`,
-then `make lab-check`.
+`{budget}`; on the same processor, with the same versions, {again} makes them again, and
+`make lab-check PAIR=` with their folder serves them.
 
 | | target (`target/`) | drafter (`drafter/`) | mirror (`mirror/drafter/`) |
 |---|---|---|---|
@@ -28,8 +34,8 @@ then `make lab-check`.
 {source} ({licence}): {train_files} files to train on, {held_files} held out by name,
 {duplicates} left out as near-duplicates, tests, code tables and files about the building machine left out, long
 tables cut short. {train_tokens:,} and {held_tokens:,} tokens. sha256 of names and texts: `{digest}`. Drafters
-learned from {samples:,} texts of {prompt} tokens of the corpus that the target itself continued by {new} (three
-in four greedily, the others at temperature 0.8).
+learned from {samples:,} texts of {prompt} tokens of the corpus that the target itself continued by {new}
+({greedy:,} greedily, the others at temperature 0.8).
 
 ## Training
 Target: {target_steps:,} steps of {target_batch} texts of {length} tokens ({seen:.1f} million tokens,
@@ -40,16 +46,15 @@ Losses of every stage: `losses.jsonl`. torch {torch}, transformers {transformers
 {processor} on {machine}.
 
 ## Measured on held-out files
-Target, as served (rounded weights, float32): **{held_loss:.3f} nats a token** (n = {held_loss_tokens:,}
-tokens); **{loop_share:.1%} of greedy texts loop** within 64 tokens ({loops} of {loop_texts}, 95% {loop_low:.1%}
-to {loop_high:.1%}; a loop: the last 40 tokens have a period of 20 or less). The 768 draft tokens cover
-{draft_vocab_covers:.2%} of what it writes.
+Both as they are served: rounded weights, float32. In brackets 95% intervals over texts.
+Target: **{held_loss:.3f} {held_loss_between} nats a token** (n = {held_loss_tokens:,} tokens); {loop_words}.
+The 768 draft tokens cover {draft_vocab_covers:.2%} of what it writes (n = {draft_vocab_tokens:,} tokens).
 
 Step agreement: at what part of the tokens that the target wrote greedily all drafts up to that step are right.
 Each drafter is fed what it was trained on. Every token is a starting point here; a server starts only where a
 round ended, which is harder.
 
-| drafter | S(1) | S(2) | S(3) | mean, 95% | n texts | mean of those that do not loop |
+| drafter | S(1) | S(2) | S(3) | mean | n texts | mean of those that do not loop |
 |---|---|---|---|---|---|---|
 {rows}
 
@@ -62,30 +67,60 @@ Speculation does not pay on a processor: the lab shows what miswiring costs, not
 
 def write_card(figures: dict[str, Any], out: Path) -> None:
     """MODEL_CARD.md from the figures of `run`."""
-    out.write_text(card(figures))
+    write_text(out, card(figures))
 
 
 def card(figures: dict[str, Any]) -> str:
     asked, target, corpus = figures["asked"], figures["target"], figures["corpus"]
     seen = asked["target_steps"] * asked["target_batch"] * asked["length"]
-    values = {**asked, **corpus, **target, **figures["environment"]}
     return CARD.format(
-        **values,
+        **asked,
+        **corpus,
+        **{name: target[name] for name in ("held_loss", "held_loss_tokens")},
+        again=again(asked, corpus),
+        greedy=figures["samples"]["greedy"],
         target_parameters=target["parameters"],
         drafter_parameters=figures["drafter"]["parameters"],
         mirror_parameters=figures["mirror"]["parameters"],
         seen=seen / 1e6,
         epochs=seen / corpus["train_tokens"],
-        loop_low=target["loop_ci95"][0],
-        loop_high=target["loop_ci95"][1],
+        held_loss_between=between(target["held_loss_ci95"]),
+        loop_words=loop_words(target, min(asked["new"], SERVED)),
         draft_vocab_covers=figures["draft_vocab_covers"],
+        draft_vocab_tokens=figures["draft_vocab_tokens"],
         rows="\n".join(row(name, figures[name]) for name in ("drafter", "mirror")),
     )
 
 
+def again(asked: dict[str, Any], corpus: dict[str, Any]) -> str:
+    """The command that makes this pair: the Makefile's, where it has words for it."""
+    if corpus["licence"] != LICENCE:
+        return (
+            f"`python -m remote.lab.recipe --seed {asked['seed']} --budget {asked['budget']} --text FOLDER --out OUT`"
+        )
+    budget = "" if asked["budget"] == "full" else f" BUDGET={asked['budget']}"
+    return f"`make lab-train SEED={asked['seed']}{budget}`"
+
+
+def loop_words(target: dict[str, Any], new: int) -> str:
+    if not target["loops_judged"]:
+        return f"loops were not looked for in texts of {new} tokens, as the last {TAIL} tell"
+    low, high = target["loop_ci95"]
+    return (
+        f"**{target['loop_share']:.1%} of greedy texts loop**\nwithin {new} tokens ({target['loops']} of "
+        f"{target['loop_texts']}, [{low:.1%}, {high:.1%}]; a loop: the last {TAIL} tokens have a period of {LONGEST})"
+    )
+
+
+def between(ci95: Sequence[float]) -> str:
+    return f"[{ci95[0]:.3f}, {ci95[1]:.3f}]"
+
+
 def row(name: str, found: dict[str, Any]) -> str:
-    survival = " | ".join(f"{s:.3f}" for s in found["survival"])
-    low, high = found["rate_ci95"]
-    free = found.get("loop_free_rate")
-    told = "–" if free is None else f"{free:.3f} (n = {found['loop_free_texts']})"
-    return f"| {name} | {survival} | {found['rate']:.3f} [{low:.3f}, {high:.3f}] | {found['texts']} | {told} |"
+    survival = " | ".join(
+        f"{s:.3f} {between(ci95)}" for s, ci95 in zip(found["survival"], found["survival_ci95"], strict=True)
+    )
+    free, told = found.get("loop_free_rate"), "–"
+    if free is not None:
+        told = f"{free:.3f} {between(found['loop_free_ci95'])} (n = {found['loop_free_texts']})"
+    return f"| {name} | {survival} | {found['rate']:.3f} {between(found['rate_ci95'])} | {found['texts']} | {told} |"

@@ -105,7 +105,10 @@ def shingles(text: str) -> set[int]:
 
 
 def read_corpus(files: Iterable[SourceFile] | None = None) -> Corpus:
-    """Both sides of the split; of files that are nearly the same the first one is kept, whichever side it is on."""
+    """Both sides of the split; of files that are nearly the same the first one is kept, whichever side it is on.
+
+    Nothing is held out that is mostly learned.
+    """
     seen: set[int] = set()
     kept: list[SourceFile] = []
     duplicates = 0
@@ -116,4 +119,10 @@ def read_corpus(files: Iterable[SourceFile] | None = None) -> Corpus:
             continue
         seen |= own
         kept.append(file)
-    return Corpus(tuple(f for f in kept if not f.held_out), tuple(f for f in kept if f.held_out), duplicates)
+    train = tuple(file for file in kept if not file.held_out)
+    # The other way round as well: a small held-out file can lie whole within a larger one that came later.
+    learned = set[int]().union(*(shingles(file.text) for file in train))
+    held = tuple(
+        file for file in kept if file.held_out and len((own := shingles(file.text)) & learned) <= SAME * len(own)
+    )
+    return Corpus(train, held, duplicates + len(kept) - len(train) - len(held))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -59,14 +60,16 @@ def places(model: Target) -> dict[str, Tensor]:
     return named
 
 
-def write_model(tensors: dict[str, Tensor], config: dict[str, object], out: Path) -> None:
-    """config.json and model.safetensors; the folder appears whole or not at all."""
+def write_model(tensors: dict[str, Tensor], config: dict[str, object], out: Path, beside: Iterable[Path] = ()) -> None:
+    """config.json, model.safetensors and copies of the files `beside`; the folder appears whole or not at all."""
     part = out.with_name(out.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     (part / "config.json").write_text(json.dumps(config, indent=1))
     whole = {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
     save_file(whole, part / "model.safetensors", metadata={"format": "pt"})
+    for file in beside:
+        shutil.copy(file, part / file.name)
     shutil.rmtree(out, ignore_errors=True)
     os.replace(part, out)
 
@@ -74,9 +77,8 @@ def write_model(tensors: dict[str, Tensor], config: dict[str, object], out: Path
 def save_target(model: Target, tokenizer: Path, out: Path, dtype: torch.dtype = torch.bfloat16) -> None:
     """The target's folder, with its tokenizer's files; the routing bias stays float32, as DeepSeek keeps it."""
     tensors = {name: t if name.endswith(BIAS) else t.to(dtype) for name, t in places(model).items()}
-    write_model(tensors, model.shape.config(str(dtype).removeprefix("torch.")), out)
-    for file in sorted(tokenizer.iterdir()):
-        shutil.copy(file, out / file.name)
+    config = model.shape.config(str(dtype).removeprefix("torch."))
+    write_model(tensors, config, out, sorted(tokenizer.iterdir()))
 
 
 def load_target(folder: Path, shape: TargetShape) -> Target:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -20,12 +22,14 @@ def continue_texts(
     temperatures: Tensor | None = None,
     seed: int = 0,
     work: torch.dtype = torch.float32,
+    tell: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Tensor:
     """Prompts [B, P] with `new` tokens more, [B, P + new] int64.
 
     Args:
         temperatures: [B], 0 for greedy; greedy where None.
         seed: of the sampling; each group of texts has a generator of its own, so that their order does not matter.
+        tell: called with the number of groups that are done, and of all.
     """
     wanted = torch.zeros(len(prompts)) if temperatures is None else temperatures
     folded = model.fold(work)
@@ -38,6 +42,7 @@ def continue_texts(
     done: list[Tensor] = []
     for at in range(0, len(jobs), PARTS):
         done += beside(one, jobs[at : at + PARTS])
+        tell(len(done), len(jobs))
     return torch.cat(done)
 
 

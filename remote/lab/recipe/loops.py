@@ -13,11 +13,15 @@ ENOUGH = 8  # tokens said again before a repetition counts as one
 def looping(continuations: Tensor) -> Tensor:
     """Which continuations [B, T] end in a loop: their last `TAIL` tokens have a period of `LONGEST` or less. [B] bool.
 
+    None does that is shorter than `TAIL`: so few tokens do not tell.
+
     >>> looping(torch.stack([torch.arange(64) % 7, torch.arange(64)])).tolist()
     [True, False]
     """
+    found = torch.zeros(len(continuations), dtype=torch.bool)
+    if continuations.shape[1] < TAIL:
+        return found
     tail = continuations[:, -TAIL:]
-    found = torch.zeros(len(tail), dtype=torch.bool)
     for period in range(1, LONGEST + 1):
         found |= (tail[:, period:] == tail[:, :-period]).all(dim=1)
     return found

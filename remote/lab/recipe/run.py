@@ -16,18 +16,18 @@ import torch
 from remote.lab.errors import USAGE, LabError
 from remote.lab.recipe.budget import BUDGETS, Budget
 from remote.lab.recipe.card import write_card
-from remote.lab.recipe.corpus import HELD_OUT, LICENCE, SMALLEST, library_files, read_corpus
+from remote.lab.recipe.corpus import HELD_OUT, LICENCE, SMALLEST, Corpus, library_files, read_corpus
 from remote.lab.recipe.dumps import LENGTH, SAMPLES, write_dump, write_prompts
 from remote.lab.recipe.export import load_target, save_target
 from remote.lab.recipe.generate import continue_texts
 from remote.lab.recipe.geometry import DrafterShape, TargetShape
-from remote.lab.recipe.measure import drafter_figures, target_figures
-from remote.lab.recipe.samples import Samples, draft_tokens, held_prompts, make_samples
-from remote.lab.recipe.state import Journal
+from remote.lab.recipe.measure import TEXTS, drafter_figures, target_figures
+from remote.lab.recipe.samples import Samples, draft_tokens, greedy, held_places, held_prompts, make_samples
+from remote.lab.recipe.state import Journal, write_text
 from remote.lab.recipe.target import Target
-from remote.lab.recipe.tokens import Tokens, load_tokens, prepare
+from remote.lab.recipe.tokens import TOKENS, Tokens, load_tokens, prepare
 from remote.lab.recipe.train_drafter import save_drafter, train_drafter
-from remote.lab.recipe.train_target import train_target
+from remote.lab.recipe.train_target import HELD_TEXTS, train_target
 from remote.lab.recipe.unloop import unloop
 
 # What both drafters are served with (SGLang 0.5.9: a boundary less one), and what each was really trained on.
@@ -42,24 +42,27 @@ def run(out: Path, seed: int, size: str, journal: Journal, text: Path | None = N
         text: a folder of Python files to learn from instead of the standard library.
 
     Raises:
-        LabError: ``WB-RECIPE-OUT`` where the folder holds a run of another seed, budget, or text.
+        LabError: ``WB-RECIPE-OUT`` where the folder holds a run of another seed, budget, text, or of other versions;
+            ``WB-RECIPE-TEXT`` where the text is too little for the budget.
     """
     shape, budget = TargetShape(), BUDGETS[size]
-    tokens = corpus_of(out, shape, journal, text)
-    facts = json.loads((out / "corpus" / "files.json").read_text())
-    asked = {"seed": seed, "budget": size, **asdict(budget), "corpus": facts["digest"]}
+    corpus = corpus_of(text, journal)
+    asked = {"seed": seed, "budget": size, **asdict(budget), "corpus": corpus.digest, **environment()}
     claim(out, asked)
+    tokens = tokens_of(corpus, shape, out / "corpus")
+    check_enough(tokens, budget, source_of(text))
     target = target_of(out, shape, tokens, budget, seed, journal)
-    journal.say("continuations by the target itself")
-    samples = make_samples(target, tokens, budget, seed, out / "state" / "samples.safetensors")
+    samples = make_samples(target, tokens, budget, seed, out / "state" / "samples.safetensors", journal)
     chosen = draft_tokens(samples, tokens, budget.prompt, DrafterShape().draft_vocab, shape.vocab)
-    covered = torch.isin(samples.held[:, budget.prompt :], chosen).float().mean()
+    written = samples.held[:, budget.prompt :]
     figures: dict[str, Any] = {
         "asked": asked,
         "environment": environment(),
-        "corpus": corpus_figures(facts, tokens, text),
-        "target": target_figures(target, tokens, samples, budget.prompt, budget.length),
-        "draft_vocab_covers": float(covered),
+        "corpus": corpus_figures(corpus, tokens, text),
+        "samples": {"greedy": greedy(budget.samples)},
+        "target": target_figures(target, tokens, samples, budget),
+        "draft_vocab_covers": float(torch.isin(written, chosen).float().mean()),
+        "draft_vocab_tokens": written.numel(),
     }
     for name, boundaries in TRAINED_ON.items():
         model, per_text = train_drafter(
@@ -79,30 +82,54 @@ def run(out: Path, seed: int, size: str, journal: Journal, text: Path | None = N
         save_drafter(model, chosen, LAYER_IDS, folder)
         parameters = sum(p.numel() for p in model.parameters())
         figures[name] = {"parameters": parameters, "boundaries": list(boundaries)}
-        figures[name] |= drafter_figures(per_text, samples, budget.prompt)
+        figures[name] |= drafter_figures(per_text, samples, budget)
+    journal.say("prompts and dumps of held-out files")
     held_out(out, target, tokens, samples, budget)
-    (out / "measured.json").write_text(json.dumps(figures, indent=1))
+    write_text(out / "measured.json", json.dumps(figures, indent=1))
     write_card(figures, out / "MODEL_CARD.md")
     return figures
 
 
-def corpus_of(out: Path, shape: TargetShape, journal: Journal, text: Path | None) -> Tokens:
-    """The corpus as tokens, read once."""
-    folder = out / "corpus"
-    if (folder / "tokens.safetensors").exists():
-        return load_tokens(folder)
-    name = f"Python {platform.python_version()}'s standard library ({LICENCE})" if text is None else str(text)
-    journal.say(f"corpus: {name}")
+def source_of(text: Path | None) -> str:
+    return f"Python {platform.python_version()}'s standard library" if text is None else text.resolve().name
+
+
+def corpus_of(text: Path | None, journal: Journal) -> Corpus:
+    """The text, read anew by every call: a folder goes on with the text that it was begun with, or not at all."""
+    journal.say(f"corpus: {source_of(text)}" + (f" ({LICENCE})" if text is None else ""))
     corpus = read_corpus(library_files(text))
     if not corpus.train or not corpus.held:
-        raise LabError(
-            "WB-RECIPE-TEXT",
-            f"{name}: {len(corpus.train)} files to train on and {len(corpus.held)} held out",
-            expected=f"Python files of {SMALLEST} bytes and more, of which one in {HELD_OUT} is held out by its name",
-            next="give a larger folder with --text, or none for the standard library",
-            exit_code=USAGE,
+        raise too_little(source_of(text), f"{len(corpus.train)} files to train on and {len(corpus.held)} held out")
+    return corpus
+
+
+def tokens_of(corpus: Corpus, shape: TargetShape, folder: Path) -> Tokens:
+    """The corpus as tokens, made once."""
+    return load_tokens(folder) if (folder / TOKENS).exists() else prepare(corpus, shape.vocab, folder)
+
+
+def check_enough(tokens: Tokens, budget: Budget, source: str) -> None:
+    """Refuse a text that the budget cannot be drawn from, before anything is trained on it."""
+    batch = (budget.target_batch + 1) * budget.length
+    held = max(TEXTS, HELD_TEXTS) + budget.length
+    places = held_places(tokens, budget.prompt)
+    wanted = 4 * budget.shown
+    if len(tokens.train) < batch or len(tokens.held) <= held or places < wanted:
+        raise too_little(
+            source,
+            f"{len(tokens.train)} tokens to train on ({batch} wanted), {len(tokens.held)} held out ({held + 1}), in "
+            f"whose files a prompt of {budget.prompt} tokens can start at {places} places ({wanted})",
         )
-    return prepare(corpus, shape.vocab, folder)
+
+
+def too_little(source: str, found: str) -> LabError:
+    return LabError(
+        "WB-RECIPE-TEXT",
+        f"{source}: {found}",
+        expected=f"Python files of {SMALLEST} bytes and more, of which one in {HELD_OUT} is held out by its name",
+        next="give a larger folder with --text, or none for the standard library",
+        exit_code=USAGE,
+    )
 
 
 def claim(out: Path, asked: dict[str, Any]) -> None:
@@ -116,11 +143,12 @@ def claim(out: Path, asked: dict[str, Any]) -> None:
             raise LabError(
                 "WB-RECIPE-OUT",
                 f"{out} holds a run with {told}",
-                expected="a new folder, or the seed and budget that the folder was begun with",
+                expected="a new folder, or the seed, budget, text and versions that the folder was begun with",
                 next="give another --out, or remove that folder",
                 exit_code=USAGE,
             )
-    file.write_text(json.dumps(asked, indent=1))
+        return
+    write_text(file, json.dumps(asked, indent=1))
 
 
 def target_of(out: Path, shape: TargetShape, tokens: Tokens, budget: Budget, seed: int, journal: Journal) -> Target:
@@ -138,7 +166,7 @@ def held_out(out: Path, target: Target, tokens: Tokens, samples: Samples, budget
     """Prompts of held-out files, and dumps of the first of them at each drafter's boundaries."""
     prompts = held_prompts(tokens, budget.shown, budget.prompt)
     write_prompts(prompts, out / "lab-heldout.jsonl")
-    # Halfway between those: no choice of the recipe was made on them, so they tell what such choices were worth.
+    # None of those: no choice of the recipe was made on these, so they tell what such choices were worth.
     write_prompts(held_prompts(tokens, 2 * budget.shown, budget.prompt), out / "lab-fresh.jsonl", "fresh")
     count = min(SAMPLES, budget.shown)
     new = min(LENGTH, budget.prompt + budget.new) - budget.prompt
@@ -147,14 +175,14 @@ def held_out(out: Path, target: Target, tokens: Tokens, samples: Samples, budget
     write_dump(target, texts, budget.prompt, TRAINED_ON["mirror"], out / "mirror" / "dump")
 
 
-def corpus_figures(facts: dict[str, Any], tokens: Tokens, text: Path | None) -> dict[str, Any]:
+def corpus_figures(corpus: Corpus, tokens: Tokens, text: Path | None) -> dict[str, Any]:
     return {
-        "source": f"Python {platform.python_version()}'s standard library" if text is None else text.name,
+        "source": source_of(text),
         "licence": LICENCE if text is None else "whatever its files say",
-        "digest": facts["digest"],
-        "train_files": len(facts["train"]),
-        "held_files": len(facts["held"]),
-        "duplicates": facts["duplicates"],
+        "digest": corpus.digest,
+        "train_files": len(corpus.train),
+        "held_files": len(corpus.held),
+        "duplicates": corpus.duplicates,
         "train_tokens": len(tokens.train),
         "held_tokens": len(tokens.held),
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from torch import Tensor
 from remote.lab.recipe.budget import Budget
 from remote.lab.recipe.generate import continue_texts, pieces
 from remote.lab.recipe.parallel import PARTS, beside
+from remote.lab.recipe.state import Journal
 from remote.lab.recipe.target import Target
 from remote.lab.recipe.tokens import Tokens
 
-HEAT = 0.8  # of every fourth group of texts; the others are greedy, as the lab is asked
+STAGE = "continuations"
+HEAT = 0.8
 GROUP = 64
 TEXTS_OF_MEASURES = 128  # held-out texts
 
@@ -48,12 +51,30 @@ def held_prompts(tokens: Tokens, count: int, length: int) -> Tensor:
     return torch.stack(chosen)
 
 
-def make_samples(model: Target, tokens: Tokens, budget: Budget, seed: int, out: Path) -> Samples:
-    """The texts, generated once and kept in `out`."""
+def held_places(tokens: Tokens, length: int) -> int:
+    """At how many places of the held-out files a prompt of so many tokens can start."""
+    edges = [*tokens.held_starts, len(tokens.held)]
+    return sum(max(0, end - start - length) for start, end in pairwise(edges))
+
+
+def temperatures(count: int) -> Tensor:
+    """Of so many texts, [count]: 0 is greedy, as the lab is asked; every fourth group is drawn."""
+    return torch.where(torch.arange(count) // GROUP % 4 != 3, 0.0, HEAT)
+
+
+def greedy(count: int) -> int:
+    return int((temperatures(count) == 0).sum())
+
+
+def make_samples(model: Target, tokens: Tokens, budget: Budget, seed: int, out: Path, journal: Journal) -> Samples:
+    """The texts, generated once and kept in `out`; killed meanwhile, this stage begins again."""
     if not out.exists():
+        journal.say(f"{budget.samples} texts continued by the target itself")
+        journal.resume(STAGE, 0)
         prompts = pieces(tokens.train, budget.samples, budget.prompt, seed + 17)
-        heats = torch.where(torch.arange(len(prompts)) // GROUP % 4 != 3, 0.0, HEAT)
-        train = continue_texts(model, prompts, budget.new, temperatures=heats, seed=seed)
+        heats = temperatures(len(prompts))
+        tell = partial(journal.tick, STAGE)
+        train = continue_texts(model, prompts, budget.new, temperatures=heats, seed=seed, tell=tell)
         count = max(budget.shown, min(TEXTS_OF_MEASURES, budget.samples))
         held = continue_texts(model, held_prompts(tokens, count, budget.prompt), budget.new)
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +95,13 @@ def draft_tokens(samples: Samples, tokens: Tokens, prompt: int, count: int, voca
 
 
 @torch.no_grad()
-def taps_and_logits(model: Target, texts: Tensor, boundaries: Sequence[int], chosen: Tensor) -> tuple[Tensor, Tensor]:
+def taps_and_logits(
+    model: Target,
+    texts: Tensor,
+    boundaries: Sequence[int],
+    chosen: Tensor,
+    tell: Callable[[int, int], None] = lambda _done, _of: None,
+) -> tuple[Tensor, Tensor]:
     """The taps [B, T, slots * hidden] and logits of the chosen tokens [B, T, chosen], both as a trainer stores them:
     worked out in float32, kept in bfloat16."""
 
@@ -87,4 +114,5 @@ def taps_and_logits(model: Target, texts: Tensor, boundaries: Sequence[int], cho
     done: list[tuple[Tensor, Tensor]] = []
     for at in range(0, len(parts), PARTS):
         done += beside(one, parts[at : at + PARTS])
+        tell(len(done), len(parts))
     return torch.cat([taps for taps, _ in done]), torch.cat([logits for _, logits in done])

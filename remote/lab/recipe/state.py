@@ -12,12 +12,21 @@ from typing import Any, cast
 
 import torch
 
+PATIENCE = 8.0  # seconds without a line
+
 
 def write_whole(path: Path, state: dict[str, Any]) -> None:
     """Saves under a temporary name and renames."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     torch.save(state, part)
+    os.replace(part, path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """The same for text."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
     os.replace(part, path)
 
 
@@ -40,26 +49,34 @@ class Journal:
     quiet: bool = False
     started: float = field(default_factory=time.monotonic)
     at: tuple[str, int, float] = ("", 0, 0.0)
+    said: float = 0.0
 
     def resume(self, stage: str, step: int) -> None:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        text = self.path.read_text() if self.path.exists() else ""
+        lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]  # a kill can cut the last
         kept = [line for line in lines if not ((one := json.loads(line))["stage"] == stage and one["step"] > step)]
-        if kept != lines:
-            part = self.path.with_name(self.path.name + ".part")
-            part.write_text("".join(f"{line}\n" for line in kept))
-            os.replace(part, self.path)
+        if "".join(kept) != text:
+            write_text(self.path, "".join(kept))
         self.at = (stage, step, time.monotonic())
 
     def add(self, stage: str, step: int, of: int, **values: float) -> None:
         line = {"stage": stage, "step": step, **{name: round(value, 4) for name, value in values.items()}}
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
+        self.tell(stage, step, of, "  ".join(f"{name} {value:.3f}" for name, value in values.items()))
+
+    def tick(self, stage: str, step: int, of: int) -> None:
+        """Between two lines of the journal, a line for people where they have waited for one."""
+        if time.monotonic() - self.said > PATIENCE:
+            self.tell(stage, step, of, "")
+
+    def tell(self, stage: str, step: int, of: int, values: str) -> None:
         _, first, since = self.at
         left = (time.monotonic() - since) / max(1, step - first) * (of - step)
-        told = "  ".join(f"{name} {value:.3f}" for name, value in values.items())
-        self.say(f"{stage:<13} {step:>5} of {of}  {told}  ({left / 60:.0f} min left)")
+        self.say(f"{stage:<13} {step:>5} of {of}  {values}  ({left / 60:.0f} min left)")
 
     def say(self, text: str) -> None:
+        self.said = time.monotonic()
         if not self.quiet:
             sys.stderr.write(f"{(time.monotonic() - self.started) / 60:5.1f} min  {text}\n")
             sys.stderr.flush()

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from remote.lab.recipe.corpus import Corpus
 from remote.lab.recipe.geometry import BOS
 
+TOKENS = "tokens.safetensors"  # written last: it says that all of the folder is there
 SPECIAL = ["<bos>", "<eos>", "<pad>"]
 
 
@@ -64,10 +65,10 @@ def prepare(corpus: Corpus, vocab: int, out: Path) -> Tokens:
     facts = {"digest": corpus.digest, "duplicates": corpus.duplicates}
     (out / "files.json").write_text(json.dumps({**facts, **names}, indent=1))
     save_file(sides, out / "tokens.part")
-    os.replace(out / "tokens.part", out / "tokens.safetensors")  # last: it says that all is there
+    os.replace(out / "tokens.part", out / TOKENS)
     return load_tokens(out)
 
 
 def load_tokens(folder: Path) -> Tokens:
-    stored = load_file(folder / "tokens.safetensors")
+    stored = load_file(folder / TOKENS)
     return Tokens(stored["train"].long(), stored["held"].long(), tuple(stored["held_starts"].tolist()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -71,7 +73,9 @@ def train_drafter(
     steps: int,
     finish: int = 0,
 ) -> tuple[Drafter, Tensor]:
-    """A drafter that is fed these boundaries, and its `agreement` on held-out texts; goes on from `state`.
+    """A drafter that is fed these boundaries, and its `agreement`, as it is served, on held-out texts.
+
+    Goes on from the checkpoint in `state`, where there is one.
 
     After `steps` the rates fall a second time over `finish` steps, from a third of the full ones.
     """
@@ -85,11 +89,13 @@ def train_drafter(
         model.load_state_dict(kept["model"])
         moves.load(kept["moves"])
         first = int(kept["step"])
-    journal.resume(stage, first)
     whole = steps + finish
     held_taps, _ = taps_and_logits(target, samples.held, boundaries, chosen)
     if first < whole:
-        taps, logits = taps_and_logits(target, samples.train, boundaries, chosen)
+        journal.resume(f"{stage}: taps", 0)
+        tell = partial(journal.tick, f"{stage}: taps")
+        taps, logits = taps_and_logits(target, samples.train, boundaries, chosen, tell)
+    journal.resume(stage, first)
     a_pass = max(1, len(samples.train) // budget.drafter_batch)
     for step in range(first, whole):
         epoch, at = divmod(step, a_pass)
@@ -104,6 +110,7 @@ def train_drafter(
         moves.step(rate(step, steps) if step < steps else FINISH * (1 - (step - steps) / finish))
         done = step + 1
         last = done in (steps, whole)
+        journal.tick(stage, done, whole)
         if done % budget.report == 0 or last:
             values = {"train": loss}
             if done % (4 * budget.report) == 0 or last:
@@ -114,7 +121,17 @@ def train_drafter(
             journal.add(stage, done, whole, **values)
         if done % budget.every == 0 or last:
             write_whole(state, {"model": model.state_dict(), "moves": moves.state(), "step": done})
-    return model, agreement(model, samples.held, held_taps, target.embedding, chosen, budget.prompt)
+    served = rounded(model)
+    return model, agreement(served, samples.held, held_taps, target.embedding, chosen, budget.prompt)
+
+
+def rounded(model: Drafter) -> Drafter:
+    """A copy with the weights that its folder will hold."""
+    served = copy.deepcopy(model)
+    with torch.no_grad():
+        for weight in served.parameters():
+            weight.copy_(weight.bfloat16())
+    return served
 
 
 def save_drafter(

@@ -53,9 +53,14 @@ def loss_of(model: Target, texts: Tensor, work: torch.dtype, loads: list[Tensor]
 @torch.no_grad()
 def held_loss(model: Target, held: Tensor, texts: int, length: int, work: torch.dtype) -> float:
     """Nats a token over so many held-out texts, spread evenly."""
+    parts = torch.split(held_texts(held, texts, length), 8)
+    return sum(float(loss_of(model, part, work)) * len(part) for part in parts) / texts
+
+
+def held_texts(held: Tensor, texts: int, length: int) -> Tensor:
+    """Texts [texts, length + 1], spread evenly over the held-out tokens."""
     stride = max(1, (len(held) - length - 1) // texts)
-    chosen = torch.stack([held[i * stride : i * stride + length + 1] for i in range(texts)])
-    return sum(float(loss_of(model, part, work)) * len(part) for part in torch.split(chosen, 8)) / texts
+    return torch.stack([held[i * stride : i * stride + length + 1] for i in range(texts)])
 
 
 def optimiser(model: Target, share: float = 1.0) -> Optimiser:
@@ -108,6 +113,7 @@ def train_target(
         average = loss if step == 0 else 0.95 * average + 0.05 * loss
         done = step + 1
         last = done == budget.target_steps
+        journal.tick(STAGE, done, budget.target_steps)
         if done % budget.report == 0 or last:
             values = {"train": average}
             if done % (4 * budget.report) == 0 or last:

@@ -83,6 +83,7 @@ def unloop(model: Target, tokens: Tensor, budget: Budget, seed: int, state: Path
         losses = (0.0, 0.0)
         for step in range(budget.unloop_steps if len(texts) else 0):
             chosen = torch.randperm(len(texts), generator=generator)[:TEXTS]
+            journal.tick(STAGE, number, budget.unloop_rounds)
             losses = one_step(model, next(usual), texts[chosen], marked[chosen], moves, 1 - step / budget.unloop_steps)
         told = {"loops_before": share, "train": losses[0], "unlikelihood": losses[1]}
         journal.add(STAGE, number + 1, budget.unloop_rounds, **told)
