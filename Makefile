@@ -56,11 +56,11 @@ BUDGET ?= full
 OUT ?= .lab-train/$(BUDGET)-$(SEED)
 PAIR ?= data/lab
 lab-train: $(STAMP)
-	$(BIN)/python -m remote.lab.recipe --seed $(SEED) --budget $(BUDGET) --out $(OUT)
-	$(BIN)/python -m helpers.lab_dumps $(OUT)
+	$(BIN)/python -m remote.lab.recipe --seed $(SEED) --budget $(BUDGET) --out "$(OUT)"
+	$(BIN)/python -m helpers.lab_dumps "$(OUT)"
 
 lab-check: $(STAMP)
-	$(BIN)/python -m helpers.lab_check $(PAIR)
+	$(BIN)/python -m helpers.lab_check "$(PAIR)"
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

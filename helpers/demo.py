@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from helpers.errors import UsageError, WorkbookError
+from helpers.interrupts import handling
 from helpers.paths import ROOT, investigations_dir
 from helpers.terminal import in_terminal
 
@@ -72,7 +73,7 @@ def demo() -> int:
     sys.stderr.write("demo: the lab, then notebook 00 from top to bottom\n")
     # Here and not above: the imports take two seconds, in which Ctrl-C and silence must be handled as well.
     from helpers.box.lab import lab_down, lab_up
-    from helpers.headless import handling, run_notebook
+    from helpers.headless import run_notebook
 
     started = time.monotonic()
     folder = investigations_dir() / "demo"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -15,9 +15,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from helpers.interrupts import handling
 from helpers.private_folder import private_folder
-
-Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
 class _LiveClient(NotebookClient):
@@ -65,17 +64,6 @@ class _LiveClient(NotebookClient):
         if pid is None or self.interrupts > 3:  # no kernel yet, or one that does not listen
             raise KeyboardInterrupt
         os.kill(pid, signal.SIGINT)
-
-
-@contextmanager
-def handling(handler: Handler) -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP go to `handler` inside the block."""
-    previous = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, old in previous.items():
-            signal.signal(number, old)
 
 
 def run_notebook(path: Path, saved: Path, *, timeout: float = 1200) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 
 
 class Interrupted(KeyboardInterrupt):
@@ -39,6 +40,17 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, before in taken.items():
             signal.signal(number, before)
+
+
+@contextlib.contextmanager
+def handling(handler: Handler) -> Iterator[None]:
+    """Those of `ENDING` go to `handler` inside the block: SIG_IGN where what is put back must be put back whole."""
+    previous = {number: signal.signal(number, handler) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, old in previous.items():
+            signal.signal(number, old)
 
 
 def exit_status(error: BaseException) -> int:

@@ -93,13 +93,18 @@ def slow(title: str, stage: str, *, after: float = 2.0) -> Iterator[None]:
     timer = Timer(after, task.update, (stage,))
     timer.daemon = True
     timer.start()
+    outcome = "failed"
     try:
         yield
+        outcome = "done"
+    except KeyboardInterrupt:
+        outcome = "interrupted"
+        raise
     finally:
         timer.cancel()
         timer.join()
-    if task.shown:
-        task.done("done")
+        if task.shown:
+            task.done(outcome)
 
 
 def show_command(text: str) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What a person would write of the lab's staged story, as notes about that.
 OF_THE_LAB = {
@@ -95,3 +99,23 @@ def between_starts(seconds: Mapping[str, float]) -> str:
         f"Other taps are almost the same work, and a verify step took {times}: a factor of {slowest / fastest:.2f} "
         "that is more the machine's than the wiring's. No speed here is known better than that."
     )
+
+
+def budgets(rows: pd.DataFrame, stages: Sequence[str], column: str) -> str:
+    """How many steps each training had, and what they reached at the last step that all of them were measured at.
+
+    Args:
+        rows: as `helpers.figures.training` takes them. column: of what they reached.
+    """
+    parts = [rows[rows["stage"] == stage].dropna(subset=[column]).set_index("step")[column] for stage in stages]
+    measured = [(stage, part) for stage, part in zip(stages, parts, strict=True) if len(part)]
+    if len(measured) < 2:
+        return "There are no two trainings here to hold against each other."
+    had = ", ".join(f"{stage} had {part.index.max()} steps" for stage, part in measured)
+    ends = ", ".join(f"{part[part.index.max()]:.3f} ({stage})" for stage, part in measured)
+    common = set.intersection(*(set(part.index) for _, part in measured))
+    text = f"{had}. At its own end each has {column} {ends}."
+    if not common:
+        return f"{text} There is no step at which all were measured."
+    values = ", ".join(f"{part[max(common)]:.3f} ({stage})" for stage, part in measured)
+    return f"{text} At step {max(common)}, the last that all were measured at: {values}."

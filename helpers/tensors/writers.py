@@ -9,15 +9,18 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from jaxtyping import Float
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from helpers.box.partial import local_problem
 from helpers.errors import UsageError
 from helpers.screen import as_typed
 from helpers.tensors.dumps import Dump, Sample
@@ -126,14 +129,39 @@ def saver(tensors: dict[str, Tensor]) -> Callable[[Path], None]:
 
 
 def whole(path: Path, save: Callable[[Path], None]) -> Path:
-    """Write under a temporary name and rename: a file that is there is whole."""
+    """Write under a temporary name and rename: a file that is there is whole.
+
+    Raises:
+        UsageError: WB-DISK-FULL, WB-LOCAL-WRITE.
+    """
     part = path.with_name(path.name + ".part")
     try:
-        save(part)
+        try:
+            save(part)
+        except (RuntimeError, SafetensorError) as error:
+            raise cause(part, error) from error
         os.replace(part, path)
+    except OSError as error:
+        raise local_problem(path, error) from error
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def cause(part: Path, error: Exception) -> OSError:
+    """Why torch or safetensors could not write: both say it in words of their own, torch ("unexpected pos") not at all.
+
+    Where the words hold no error number, writing on shows it: what was too much for the disk still is.
+    """
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    if told is not None:
+        return OSError(int(told[1]), os.strerror(int(told[1])))
+    try:
+        with part.open("ab") as file:
+            file.write(bytes(1 << 20))
+    except OSError as found:
+        return found
+    return OSError(str(error))
 
 
 def kind(dump: Dump, normed: bool | None) -> bool:

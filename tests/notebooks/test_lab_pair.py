@@ -21,3 +21,7 @@ def test_the_curves_and_the_card_are_shown(tmp_path: Path) -> None:
     assert sum("application/vnd.plotly.v1+json" in kinds for kinds in shown) == 2
     assert any("text/markdown" in kinds for kinds in shown)
     assert any("text/html" in kinds for kinds in shown)  # the rounds against loops
+    told = "".join(str(output) for cell in cells for output in cell.outputs)
+    assert "At step 600, the last that all were measured at: 0.311 (drafter), 0.356 (mirror)" in told
+    assert "make lab-check PAIR=data/lab" in told
+    assert "--draft data/lab/mirror/drafter" in told

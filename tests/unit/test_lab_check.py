@@ -1,4 +1,4 @@
-"""What `make lab-check` claims of a pair, from answers written down here; and the dump in its other formats.
+"""What `make lab-check` claims of a pair, from answers written down here.
 
 .venv/bin/python -m pytest tests/unit/test_lab_check.py
 """
@@ -6,51 +6,17 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from three_formats import check_same_samples
+from lab_answers import GOOD, REQUESTS, load, uneven
 
 from helpers import lab_check
-from helpers.acceptance.counters import RequestCounters
-from helpers.acceptance.load_records import Answer, Load
-from helpers.lab_dumps import write_formats
+from helpers.acceptance.load_records import Load
 from helpers.paths import DATA
 from helpers.serving import load_profiles
 from remote.lab.recipe.loops import looping
-
-REQUESTS = 32
-
-
-def load(rate: float | None, *, looped: int = 0, other: int = 0, seed: int = 0) -> Load:
-    """32 answers of 64 tokens: `looped` of them loop, `other` have another text, drafts are accepted at `rate`."""
-    draw = random.Random(seed)
-    answers = []
-    for number in range(REQUESTS):
-        ids = [number, *range(100, 163)] if number >= looped else [number, *([7, 8, 9] * 21)]
-        ids[-1] += number < other
-        histogram = [0, 0, 0, 0]
-        for _ in range(20):
-            taken = 0
-            while rate is not None and taken < 3 and draw.random() < rate:
-                taken += 1
-            histogram[taken] += 1
-        counters = None if rate is None else RequestCounters(histogram=tuple(histogram), proposed=60)
-        answers.append(Answer(f"p{number}", tuple(ids), counters, 1.0))
-    return Load(tuple(answers), 64)
-
-
-GOOD = {
-    "baseline": load(None),
-    "right": load(0.8),
-    "miswired": load(0.3, seed=1),
-    "off by one": load(0.7, seed=2),
-    "permuted": load(0.15, seed=3),
-    "mirror, by its config": load(0.3, seed=4),
-    "mirror, as trained": load(0.6, seed=5),
-}
 
 
 def failing(**changes: Load) -> list[str]:
@@ -118,14 +84,85 @@ def test_arms_serve_the_pairs_own_folders(tmp_path: Path) -> None:
     assert mirror.patches == ("capture-embedding",)
 
 
-def test_a_folder_without_a_pair_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lab_check.main([str(tmp_path)]) == 2
-    assert "WB-LAB-PAIR" in capsys.readouterr().err
+def told(**changes: Load) -> dict[str, tuple[bool, str]]:
+    """Whether each claim holds, and its text, by its first word."""
+    loads = GOOD | {name.replace("_", " "): value for name, value in changes.items()}
+    found = lab_check.report(loads, load_profiles())
+    return {claim["text"].split(" ")[0]: (claim["holds"], claim["text"]) for claim in found["claims"]}
 
 
-def test_three_formats_of_one_dump(tmp_path: Path) -> None:
-    for name in ("target", "dump"):
-        shutil.copytree(DATA / "lab" / name, tmp_path / name)
-    write_formats(tmp_path)
-    assert check_same_samples(tmp_path) == 12
-    write_formats(tmp_path)  # again: the folders are made anew
+def test_a_rate_on_the_right_side_whose_interval_is_not_shows_nothing() -> None:
+    """A few prompts of 32 carry the difference: the point estimates are where they should be, by chance perhaps."""
+    right = uneven((32, 0.6))
+    for name, rates in (("miswired", ((30, 0.25), (2, 0.9))), ("permuted", ((30, 0.15), (2, 0.75)))):
+        other = uneven(*rates)
+        found = lab_check.report(GOOD | {"right": right, name: other}, load_profiles())
+        share = found["shares"][name]
+        assert share["excess"] < 0 < share["ci95"][1]
+        holds, text = told(right=right, **{name: other})[name]
+        assert not holds
+        assert f"{share['excess']:+.3f} [{share['ci95'][0]:+.3f}, {share['ci95'][1]:+.3f}], paired over 32" in text
+    config, trained = uneven((30, 0.3), (2, 0.3)), uneven((30, 0.3), (2, 0.9))
+    holds, text = told(**{"mirror,_by_its_config": config, "mirror,_as_trained": trained})["the"]
+    assert not holds
+    assert "by 0.038 [0.000, 0." in text
+
+
+def test_the_bar_of_right_is_held_by_the_rate_and_its_text_says_where_the_interval_reaches() -> None:
+    holds, text = told(right=uneven((16, 0.45), (16, 0.6)))["right"]
+    assert holds
+    assert "0.525 [0." in text
+    assert text.endswith("(as measured; the interval reaches below)")
+    holds, text = told(right=uneven((16, 0.4), (16, 0.55)))["right"]
+    assert not holds
+    assert text.endswith("(as measured; the interval reaches above)")
+    holds, text = told(right=load(0.8))["right"]
+    assert holds
+    assert text.endswith("]")
+
+
+def test_every_claim_that_compares_has_an_interval_and_its_n() -> None:
+    for word, (_, text) in told().items():
+        assert ("[" in text) == (word != "greedy")
+        assert "32" in text or word == "right"
+
+
+@pytest.mark.parametrize(("new", "claimed"), [(39, False), (40, True)])
+def test_texts_too_short_for_a_loop_make_no_claim_of_loops(new: int, claimed: bool) -> None:
+    loads = {name: load(rate, looped=5, new=new) for name, rate in (("baseline", None), ("right", 0.8))}
+    found = lab_check.report(loads, load_profiles())
+    assert any("loop" in claim["text"] for claim in found["claims"]) == claimed
+    assert (found["rows"]["right"]["loop_free"] is not None) == claimed
+    assert ("note: nothing is claimed of loops: no text has the 40 new tokens" in lab_check.table(found)) != claimed
+
+
+@pytest.mark.parametrize(("requests", "warned"), [(7, True), (8, False)])
+def test_few_prompts_are_said_to_be_few(requests: int, warned: bool) -> None:
+    loads = {name: load(rate, requests=requests) for name, rate in (("baseline", None), ("right", 0.8))}
+    shown = lab_check.table(lab_check.report(loads, load_profiles()))
+    assert (f"note: over {requests} requests: an interval drawn from so few is too narrow" in shown) == warned
+
+
+def test_the_baseline_alone_claims_nothing_of_other_texts() -> None:
+    found = lab_check.report({"baseline": load(None)}, load_profiles())
+    assert [claim["text"].split(" ")[0] for claim in found["claims"]] == ["not"]
+
+
+def test_a_table_says_of_what_it_is_and_what_it_lacks() -> None:
+    of = {
+        "pair": "data/lab",
+        "sha256": {"target": "a" * 64, "drafter": "b" * 64},
+        "prompts": {"file": "p.jsonl", "sha256": "c" * 64, "n": 32},
+        "max_new_tokens": 64,
+        "engine": "sglang==0.5.9",
+        "dtype": "float32",
+    }
+    loads = {name: GOOD[name] for name in ("baseline", "right")}
+    found = lab_check.report(loads, load_profiles(), of=of, missing=["miswired"])
+    lines = lab_check.table(found).splitlines()
+    assert lines[0] == (
+        "pair data/lab (target aaaaaaaaaaaa, drafter bbbbbbbbbbbb), 32 prompts of p.jsonl (cccccccccccc), "
+        "64 new tokens, sglang==0.5.9, float32"
+    )
+    assert lines[2] == "INCOMPLETE: miswired gave no answers; this is of the rest alone."
+    assert (found["of"], found["missing"]) == (of, ["miswired"])
