@@ -12,7 +12,7 @@ from helpers.acceptance.load_client import served_model
 from helpers.acceptance.load_failures import dead_workers, explained
 from helpers.acceptance.load_records import Failure
 from helpers.acceptance.load_settings import LoadSettings
-from helpers.serving.argv import expand, masked, masked_argv
+from helpers.serving.argv import expand, masked_profile
 from helpers.serving.profile import Profile, is_folder
 from helpers.serving.run import Run
 from helpers.serving.session import serving
@@ -150,8 +150,7 @@ def about(box: Box, profile: Profile) -> ModelAbout:
 
 def deciding(profile: Profile) -> dict[str, Any]:
     """What of a profile decides its results, secrets masked."""
-    kept = profile.model_copy(update={"env": masked(profile.env), "extra_args": masked_argv(profile.extra_args)})
-    return kept.model_dump(mode="json", exclude=PLACE)
+    return masked_profile(profile).model_dump(mode="json", exclude={*PLACE, *profile.undeciding})
 
 
 def model_name(seat: Seat, settings: LoadSettings) -> str:

@@ -14,7 +14,9 @@ from helpers.serving.argv import (
     expand,
     masked,
     masked_argv,
+    masked_profile,
     model_folders,
+    prepended,
     server_argv,
     server_environment,
 )
@@ -144,11 +146,10 @@ def start(box: Box, planned: Plan) -> Run:
     draft = None
     if profile.aux_layer_ids is not None and profile.draft is not None:
         draft = {"folder": expand(profile.draft, box.home), "aux_layer_ids": list(profile.aux_layer_ids)}
-    stored = profile.model_copy(update={"env": masked(profile.env), "extra_args": masked_argv(profile.extra_args)})
     record = {
         "schema": SCHEMA,
         "id": planned.id,
-        "profile": stored.model_dump(mode="json"),
+        "profile": masked_profile(profile).model_dump(mode="json"),
         "argv": list(masked_argv(planned.argv)),
         "env": masked(env),
         "host": profile.host,
@@ -167,7 +168,7 @@ def start(box: Box, planned: Plan) -> Run:
         "record": record,
         "argv": list(planned.argv),
         "env": env,
-        "prepend": {"PYTHONPATH": planned.code} if profile.capture is not False else {},
+        "prepend": prepended(profile, home=box.home, code=planned.code),
         "draft": draft,
         "folders": list(model_folders(profile, home=box.home)),
         "journal": planned.journal,

@@ -64,7 +64,8 @@ class Profile(Strict):
             folder for it); None takes the draft's own.
         env: environment of the server beside the box's own; run.json and what is shown have in clear only the values of
             variables that are known to be harmless (helpers/serving/argv.py).
-        python: the interpreter on the box.
+        env_prepend: folders to put in front of path-like variables of the box's own environment, colons between them.
+        python: the interpreter on the box; its folder is put on the server's PATH, as an activated environment has it.
         extra_args: further arguments, put at the end as they are.
         context_length: SGLang's ``--context-length``; None takes the model's.
         host, port: where it listens; no port means a free one.
@@ -82,6 +83,7 @@ class Profile(Strict):
     speculation: Speculation | None = None
     aux_layer_ids: tuple[int, ...] | None = Field(default=None, min_length=1)
     env: dict[str, str] = {}
+    env_prepend: dict[str, str] = {}
     python: str = "python3"
     extra_args: tuple[str, ...] = ()
     context_length: int | None = Field(default=None, ge=1)
@@ -100,6 +102,18 @@ class Profile(Strict):
         if self.aux_layer_ids is not None and not is_folder(self.draft or ""):
             raise ValueError(f"aux_layer_ids need the draft as a folder on the box, not the hub name {self.draft!r}")
         return self
+
+    @model_validator(mode="after")
+    def _which_engine_is_served_is_told_whole(self) -> Profile:
+        if "PYTHONPATH" in self.env_prepend:  # checkout and patches are looked up by it before the start
+            raise ValueError("env_prepend cannot have PYTHONPATH, which decides which SGLang is served: set it in env")
+        return self
+
+    @property
+    def undeciding(self) -> set[str]:
+        """Keys that decide nothing of what is computed: without them, and without those that came later and are not
+        used, hashes and settings that were kept before still hold."""
+        return {name for name in ("env_prepend",) if not getattr(self, name)}
 
     @property
     def engine_version(self) -> str:
