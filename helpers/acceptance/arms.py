@@ -140,7 +140,7 @@ def about(box: Box, profile: Profile) -> ModelAbout:
     inner = config.get("text_config") or config
     vocab = inner.get("vocab_size")
     architecture = (inner.get("architectures") or config.get("architectures") or [""])[0]
-    rule = KNOWN.get(("sglang", profile.engine_version, architecture))
+    rule = KNOWN.get(("sglang", profile.engine_release, architecture))
     ids, layers = profile.aux_layer_ids, inner.get("num_hidden_layers")
     taps = None
     if rule is not None and ids is not None and layers is not None:

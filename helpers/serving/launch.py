@@ -25,6 +25,7 @@ from helpers.serving.profile import Profile
 from helpers.serving.records import RUNS, SCHEMA, AppliedPatch, RunRecord, new_id
 from helpers.serving.remote import ask, refusal
 from helpers.serving.run import Run
+from helpers.serving.which_engine import check_version
 from helpers.source import patches
 from helpers.source.checkout import Checkout, find_checkout
 from helpers.source.convention import KNOWN
@@ -79,8 +80,7 @@ def plan(box: Box, profile: Profile, *, unpatched: bool = False) -> Plan:
     """
     python = expand(profile.python, box.home)
     checkout = find_checkout(box, python, server_environment(profile, home=box.home))
-    if checkout.version != profile.engine_version:
-        raise _other_version(box, profile, checkout)
+    check_version(box, profile, checkout)
     known = call(box, "editing", "read", {"paths": []}, python=python)["journal"]  # asked first: see Plan.journal
     applied, lacking = _patches(box, profile, checkout, python)
     if lacking and not unpatched:
@@ -158,6 +158,7 @@ def start(box: Box, planned: Plan) -> Run:
         "engine": {
             "name": "sglang",
             "version": planned.checkout.version,
+            "base": profile.engine_base,
             "checkout": planned.checkout.root,
             "python": python,
         },
@@ -218,7 +219,7 @@ def check_ids(profile: Profile, config: Mapping[str, Any] | None) -> None:
     """Refuse ids that the drafter would not be fed: its fc is too wide then, and the server dies of the shapes."""
     inner = (config or {}).get("text_config") or config or {}
     architecture = (inner.get("architectures") or (config or {}).get("architectures") or [""])[0]
-    convention = KNOWN.get(("sglang", profile.engine_version, architecture))
+    convention = KNOWN.get(("sglang", profile.engine_release, architecture))
     ids = profile.aux_layer_ids
     if ids is None or convention is None:
         return
@@ -258,12 +259,3 @@ def _hooks(profile: Profile, configs: Mapping[str, Any], home: str, folder: str)
         )
     prefix = "language_model." if inner else ""
     return hook_specs(layers, f"{folder}/taps/arm.json", prefix=prefix, boundaries=wanted)
-
-
-def _other_version(box: Box, profile: Profile, checkout: Checkout) -> RemoteFailed:
-    return RemoteFailed(
-        "WB-SERVE-ENGINE-VERSION",
-        f"{box.name} has sglang {checkout.version} in {checkout.root}; {profile.name!r} is for {profile.engine}",
-        expected=f"{profile.engine}: the same layer ids mean other boundaries in another version",
-        next=f'set engine = "sglang=={checkout.version}" in the profile once its ids are right for it',
-    )

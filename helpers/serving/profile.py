@@ -20,6 +20,7 @@ from helpers.errors import UsageError
 from helpers.library_errors import problem_said, why
 from helpers.nearest import did_you_mean
 from helpers.paths import DATA
+from helpers.source.versions import RELEASE, VERSION, release_of
 
 #: The profiles that the lab serves.
 LAB_PROFILES = DATA / "profiles" / "lab.toml"
@@ -55,6 +56,8 @@ class Profile(Strict):
 
     Attributes:
         engine: name and version that the box should have, as ``sglang==0.5.9``.
+        engine_base: the release whose rules hold for an engine that is none, such as a checkout of git: the user's own
+            word, and kept as such.
         model: folder of the target on the box, or a hub name.
         draft: the same for the drafter; needs ``speculation``.
         tp: tensor-parallel size.
@@ -75,7 +78,8 @@ class Profile(Strict):
     """
 
     name: Name
-    engine: str = Field(pattern=r"^sglang==[0-9][0-9a-z.]*$")
+    engine: str = Field(pattern=rf"^sglang=={VERSION}$")
+    engine_base: str | None = Field(default=None, pattern=rf"^{RELEASE}$")
     model: str = Field(min_length=1)
     draft: str | None = None
     tp: int = Field(default=1, ge=1)
@@ -113,12 +117,17 @@ class Profile(Strict):
     def undeciding(self) -> set[str]:
         """Keys that decide nothing of what is computed: without them, and without those that came later and are not
         used, hashes and settings that were kept before still hold."""
-        return {name for name in ("env_prepend",) if not getattr(self, name)}
+        return {name for name in ("env_prepend", "engine_base") if not getattr(self, name)}
 
     @property
     def engine_version(self) -> str:
         """``0.5.9`` of ``sglang==0.5.9``."""
         return self.engine.partition("==")[2]
+
+    @property
+    def engine_release(self) -> str:
+        """The release whose rules hold: ``engine_base``, else that of the version, else the version itself."""
+        return self.engine_base or release_of(self.engine_version) or self.engine_version
 
 
 def is_folder(path: str) -> bool:

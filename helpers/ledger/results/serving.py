@@ -54,7 +54,9 @@ def record(result: RunRecord) -> Summary:
     return Summary(
         source="run",
         title=f"run of profile {result.profile.name}",
-        summary=f"{result.id}, {result.engine.name} {result.engine.version or '?'}, tp {result.profile.tp}, started "
+        summary=f"{result.id}, {result.engine.name} {result.engine.version or '?'}"
+        + (f" (by its profile's word as {result.engine.base})" if result.engine.base else "")
+        + f", tp {result.profile.tp}, started "
         f"{result.started}",
         values={"argv": list(result.argv), "env": result.env, "port": result.port, "started": result.started},
         run=result.id,
