@@ -28,7 +28,7 @@ class Crash:
         summary: the cause in words.
         line: the line of the log that says so, empty where none does.
         lines: that line with its surroundings, or the last lines of the log.
-        next: what to do about it.
+        next: what to do about it; BOX, RUN and WHOSE (the options that mean its interpreter) are to be filled in.
     """
 
     code: str
@@ -72,7 +72,7 @@ _CAUSES = (
     _cause(
         "WB-SERVE-EMBEDDING-TAP",
         "the layer id -1 asks for the embedding, which this engine cannot capture unpatched",
-        "workbook patch BOX apply capture-embedding, then start again",
+        "workbook patch BOX apply capture-embedding WHOSE, then start again",
         r"TypeError: unsupported operand type\(s\) for \+: 'Tensor' and 'NoneType'",
         near="aux_hidden_states.append(hidden_states + residual)",
     ),

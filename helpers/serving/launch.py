@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
 from helpers.progress import show_command
+from helpers.screen import as_typed
 from helpers.serving.argv import (
     command_text,
     expand,
@@ -30,6 +31,7 @@ from helpers.source import patches
 from helpers.source.checkout import Checkout, find_checkout
 from helpers.source.convention import KNOWN
 from helpers.source.patch_state import patch_names
+from helpers.source.whose import options
 from helpers.uploads import call, upload
 
 if TYPE_CHECKING:
@@ -209,7 +211,7 @@ def _patches(
                 f"profile {profile.name!r} needs the patch {name!r}, which is "
                 f"{'not' if report.state == 'clean' else report.state} in {checkout.root}",
                 expected="the patch applied",
-                next=f"workbook patch {box.name} apply {name}",
+                next=f"workbook patch {as_typed(box.name)} apply {as_typed(name)} {options(python, env)}",
             )
             lacking.append(refused)
     return tuple(applied), tuple(lacking)

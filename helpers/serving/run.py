@@ -15,6 +15,7 @@ from helpers.serving.profile import Profile
 from helpers.serving.records import RUNS, RunRecord, State, StopReport
 from helpers.serving.remote import ask, watch
 from helpers.serving.stages import STAGES, Stage, percent_of, stage_of
+from helpers.source.whose import options
 
 if TYPE_CHECKING:
     from helpers.box import Box, Tunnel
@@ -184,7 +185,9 @@ class Run:
             crash.code,
             f"{self.id} died on {self.box.name} {when}: {crash.summary}",
             expected="a server that answers /health",
-            next=crash.next.replace("BOX", self.box.name).replace("RUN", self.id),
+            next=crash.next.replace("WHOSE", options(self._python, self.record.env))
+            .replace("BOX", self.box.name)
+            .replace("RUN", self.id),
             lines=list(crash.lines),
         )
         self.state, self.ending = "dead", Ending(crash.summary, crash.code)

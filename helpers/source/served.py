@@ -12,10 +12,9 @@ from pydantic import ValidationError
 from helpers.box.facts.answer import Absent, Answer, Fact, Question, absent_program, failed, loads, unreadable
 from helpers.box.facts.servers import Server
 from helpers.source.checkout import ASK
+from helpers.source.whose import DECIDES
 
 FACT = "engine"
-# What decides where an interpreter imports from; what a server did not have, its question has not either.
-_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "LD_LIBRARY_PATH")
 
 
 class Engine(Fact):
@@ -68,7 +67,7 @@ def parse(answer: Answer) -> Engine | Absent:
 def surroundings(server: Server) -> dict[str, str | None]:
     """The part of a server's environment that decides what it imports, as changes to a session's."""
     env = server.process.env or {}
-    return {name: env.get(name) for name in _PYTHON}
+    return {name: env.get(name) for name in DECIDES}  # what it did not have, its question has not either
 
 
 def unasked(server: Server) -> Absent | None:
