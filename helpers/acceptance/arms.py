@@ -103,7 +103,7 @@ class ProfileArm:
     box: Box
     profile: Profile
     about: ModelAbout
-    timeout: float = 1800
+    timeout: float | None = None
 
     @property
     def name(self) -> str:

@@ -72,6 +72,7 @@ class Profile(Strict):
         extra_args: further arguments, put at the end as they are.
         context_length: SGLang's ``--context-length``; None takes the model's.
         host, port: where it listens; no port means a free one.
+        start_timeout: seconds that a start waits until the server answers, where nothing else is said.
         patches: names under remote/patches/ that must be applied on the box.
         capture: boundaries that the capture hook can write: True for all, a list, or False for no hook at all.
         note: why this profile is there.
@@ -93,6 +94,7 @@ class Profile(Strict):
     context_length: int | None = Field(default=None, ge=1)
     host: str = "127.0.0.1"
     port: int | None = Field(default=None, ge=1, le=65535)
+    start_timeout: float = Field(default=1800.0, gt=0, allow_inf_nan=False)
     patches: tuple[str, ...] = ()
     capture: bool | tuple[int, ...] = False
     note: str = ""
@@ -117,7 +119,7 @@ class Profile(Strict):
     def undeciding(self) -> set[str]:
         """Keys that decide nothing of what is computed: without them, and without those that came later and are not
         used, hashes and settings that were kept before still hold."""
-        return {name for name in ("env_prepend", "engine_base") if not getattr(self, name)}
+        return {"start_timeout", *(name for name in ("env_prepend", "engine_base") if not getattr(self, name))}
 
     @property
     def engine_version(self) -> str:

@@ -74,6 +74,8 @@ def test_an_unknown_name_tells_the_known_ones_and_the_nearest() -> None:
         ('draft = "~/d"\naux_layer_ids = []\n' + SPECULATION, "profiles.x.aux_layer_ids"),
         ('draft = "~/d"\nspeculation = { num_steps = 3, num_draft_tokens = 8 }', "num_steps . 1 = 4, not 8"),
         ("port = 70000", "profiles.x.port"),
+        ("start_timeout = 0", "profiles.x.start_timeout"),
+        ("start_timeout = inf", "profiles.x.start_timeout"),
         ('env_prepend = { PYTHONPATH = "/x" }', "which SGLang is served: set it in env"),
     ],
 )
@@ -142,6 +144,8 @@ def test_what_is_put_in_front_of_path_like_variables() -> None:
 def test_a_key_that_came_later_changes_no_hash_that_was_kept() -> None:
     plain = Profile(name="x", engine="sglang==0.5.9", model="/m")
     assert "env_prepend" not in deciding(plain)
+    patient = plain.model_copy(update={"start_timeout": 7200})
+    assert (deciding(patient), profile_hash(patient)) == (deciding(plain), profile_hash(plain))
     changed = plain.model_copy(update={"env_prepend": {"PATH": "/b"}})
     assert deciding(changed)["env_prepend"] == {"PATH": "/b"}
     assert profile_hash(changed) != profile_hash(plain)
