@@ -151,7 +151,7 @@ def start(box: Box, planned: Plan) -> Run:
     record = {
         "schema": SCHEMA,
         "id": planned.id,
-        "profile": masked_profile(profile).model_dump(mode="json"),
+        "profile": masked_profile(profile).model_dump(mode="json", exclude=profile.unused),
         "argv": list(masked_argv(planned.argv)),
         "env": masked(env),
         "host": profile.host,

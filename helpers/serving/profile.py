@@ -116,10 +116,15 @@ class Profile(Strict):
         return self
 
     @property
+    def unused(self) -> set[str]:
+        """Keys that came later and say nothing here: left out of what is kept, an older workbook reads it as well."""
+        later = ("engine_base", "env_prepend", "start_timeout")
+        return {name for name in later if getattr(self, name) == type(self).model_fields[name].default}
+
+    @property
     def undeciding(self) -> set[str]:
-        """Keys that decide nothing of what is computed: without them, and without those that came later and are not
-        used, hashes and settings that were kept before still hold."""
-        return {"start_timeout", *(name for name in ("env_prepend", "engine_base") if not getattr(self, name))}
+        """Keys that decide nothing of what is computed: hashes and settings that were kept before still hold."""
+        return {"start_timeout", *self.unused}
 
     @property
     def engine_version(self) -> str:

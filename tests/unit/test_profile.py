@@ -143,7 +143,9 @@ def test_what_is_put_in_front_of_path_like_variables() -> None:
 
 def test_a_key_that_came_later_changes_no_hash_that_was_kept() -> None:
     plain = Profile(name="x", engine="sglang==0.5.9", model="/m")
-    assert "env_prepend" not in deciding(plain)
+    assert plain.unused == {"engine_base", "env_prepend", "start_timeout"}
+    assert not plain.unused & set(deciding(plain))
+    assert Profile(**plain.model_dump(exclude=plain.unused)) == plain
     patient = plain.model_copy(update={"start_timeout": 7200})
     assert (deciding(patient), profile_hash(patient)) == (deciding(plain), profile_hash(plain))
     changed = plain.model_copy(update={"env_prepend": {"PATH": "/b"}})
