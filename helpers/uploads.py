@@ -13,6 +13,8 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from helpers.box_python import BARE as BARE
+from helpers.box_python import VARIABLE, another, chosen, suits
 from helpers.errors import RemoteFailed
 from helpers.paths import REMOTE
 from helpers.screen import as_typed
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
     from helpers.box import Box
 
 CODE = "~/.workbook/code"
-
-# The interpreter without site-packages and PYTHONPATH: the remote side needs the standard library only, starts faster,
-# and is not touched by what an environment installs into every Python.
-BARE = ("-E", "-s", "-S")
 
 # Unpacks a tar from standard input under a temporary name and renames it; a twin that was quicker is as good.
 _UNPACK = """
@@ -48,22 +46,38 @@ def upload(box: Box, *, python: str = "python3") -> str:
     """The folder on the box that holds ``remote/`` as it is here; put on its PYTHONPATH, ``remote.*`` can be imported.
 
     Only ``remote/*.py`` goes up (the lab and the patches stay here), in one round trip, and only if it is not there.
+
+    Raises:
+        RemoteFailed: WB-REMOTE-PYTHON, WB-RUN-FAILED.
     """
     files = sorted(REMOTE.glob("*.py"))
     target = f"{box.home}{CODE[1:]}/{content_hash(files)}"
     if not box.run(["test", "-d", target], check=False, idempotent=True).ok:
-        box.run([python, *BARE, "-c", _UNPACK, target], stdin=_archive(files))
+        python = chosen(box, python)
+        try:
+            box.run([python, *BARE, "-c", _UNPACK, target], stdin=_archive(files))
+        except RemoteFailed as error:
+            other = another(box, python)
+            if other is not None:
+                return upload(box, python=other)
+            if suits(box, python):
+                raise
+            raise broken(box.name, python, error.lines) from error
     return target
 
 
 def call(box: Box, module: str, operation: str, request: dict[str, Any], *, python: str = "python3") -> dict[str, Any]:
     """Run ``remote.<module> <operation>`` on the box with a JSON request, and return its JSON answer.
 
+    Where ``python`` cannot run it, any other interpreter of the box that can does (`helpers.box_python`).
+
     The answer may be ``{"error": {...}}``: a refusal that the caller turns into an error of its own.
 
     Raises:
-        RemoteFailed: WB-REMOTE-PYTHON where the interpreter is missing or fails before it can answer.
+        RemoteFailed: WB-REMOTE-PYTHON where the interpreter is missing or fails before it can answer, and no other one
+            of the box suits.
     """
+    python = chosen(box, python)
     result = box.run(
         command(module, operation, python=python),
         cwd=upload(box, python=python),
@@ -73,6 +87,9 @@ def call(box: Box, module: str, operation: str, request: dict[str, Any], *, pyth
     try:
         answer: dict[str, Any] = json.loads(result.stdout)
     except ValueError as error:
+        other = another(box, python)
+        if other is not None:
+            return call(box, module, operation, request, python=other)
         raise broken(box.name, python, result.stderr.splitlines() or result.stdout.splitlines()) from error
     return answer
 
@@ -88,7 +105,8 @@ def broken(name: str, python: str, lines: list[str]) -> RemoteFailed:
         "WB-REMOTE-PYTHON",
         f"{python} on {name} gave no answer",
         expected="Python 3.9 or later on a Linux box",
-        next=f"workbook run {name} -- {as_typed(python)} --version",
+        next=f"workbook run {name} -- {as_typed(python)} --version; to name another one there: "
+        f"{VARIABLE}=/path/to/python in the environment of workbook",
         lines=lines[-10:],
     )
 

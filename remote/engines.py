@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shutil
 import sys
 from typing import Any
@@ -27,6 +28,10 @@ NAMES = (
     "WORKBOOK_RUN",
 )
 PROC = "/proc"
+# The group that container engines put a process into: docker-<id>.scope or docker/<id>; lxc/<name>.
+GROUP = re.compile(
+    r"(docker|libpod|cri-containerd|containerd|crio|nerdctl)\b[^\n]*?([0-9a-f]{64})|(?<=/)lxc(?:\.payload)?[./]([^/\n]+)"
+)
 
 
 def describe(pid: int) -> dict[str, Any] | None:
@@ -59,6 +64,7 @@ def describe(pid: int) -> dict[str, Any] | None:
         "interpreter": interpreter(words[0], exe, cwd, env or {}),
         "env": None if env is None else {name: env[name] for name in NAMES if name in env},
         "same_root": same_root(base),
+        "container": container(base),
         "nvidia": nvidia(base),
     }
 
@@ -86,6 +92,38 @@ def same_root(base: str) -> bool | None:
         return os.readlink(base + "/ns/mnt") == os.readlink(PROC + "/self/ns/mnt")
     except OSError:
         return None
+
+
+def container(base: str) -> str | None:
+    """The container that a process runs in and this one does not, such as ``docker 3f2a9c1b4d5e``.
+
+    Told by its control group, and by process numbers of its own: both may be read of anybody's process, where the mount
+    namespace is shown for one's own only. None: none that shows.
+    """
+    its = of_group(base)
+    if its is not None and its != of_group(PROC + "/self"):
+        return its
+    return "with process numbers of its own" if numbers(base) > numbers(PROC + "/self") else None
+
+
+def of_group(base: str) -> str | None:
+    try:
+        with open(base + "/cgroup", encoding="utf-8", errors="replace") as file:
+            found = GROUP.search(file.read())
+    except OSError:
+        return None
+    if found is None:
+        return None
+    return f"lxc {found[3]}" if found[3] else f"{found[1]} {found[2][:12]}"
+
+
+def numbers(base: str) -> int:
+    """In how many process namespaces, from this one inwards, a process has a number; 1 where that is not told."""
+    try:
+        with open(base + "/status", encoding="utf-8", errors="replace") as file:
+            return next((len(line.split()) - 1 for line in file if line.startswith("NSpid:")), 1)
+    except OSError:
+        return 1
 
 
 def nvidia(base: str) -> bool | None:

@@ -31,10 +31,10 @@ def probe(request: dict[str, Any]) -> dict[str, Any]:
 def start(request: dict[str, Any]) -> dict[str, Any]:
     """Start the server and return its record.
 
-    The request holds ``record`` (run.json without this side's facts), ``argv`` and ``env`` as the server gets them (the
-    record has them without secrets), ``prepend`` (put in front of path-like variables), ``draft`` (folder and ids for
-    a copy, or null), ``folders`` that must be models, and ``journal``: how many entries the journal of patches had for
-    this checkout when the start was planned (absent: not looked at).
+    The request holds ``record`` (run.json without this side's facts), ``argv`` and ``env`` as the server gets them
+    (the record has them without secrets), ``prepend`` (put in front of path-like variables; PATH gets the program's own
+    folder besides), ``draft`` (folder and ids for a copy, or null), ``folders`` that must be models, and ``journal``:
+    how many entries the journal of patches had for this checkout when the start was planned (absent: not looked at).
 
     Raises:
         Refused: WB-SERVE-NO-MODEL, WB-SERVE-PORT-TAKEN, WB-SERVE-NO-PROGRAM, or WB-SERVE-SOURCE-CHANGED where the
@@ -76,7 +76,7 @@ def _spawn(request: dict[str, Any], folder: Path) -> str:
 
 
 def _become(request: dict[str, Any], folder: Path, said: int) -> NoReturn:
-    argv, env = request["argv"], _environment(request)
+    argv, env = command_and_environment(request)
     try:
         os.setsid()
         for ignored in (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP):  # what Python or nohup ignore is inherited
@@ -116,14 +116,30 @@ def _say(said: int, code: str, message: str) -> None:
         os.write(said, json.dumps({"code": code, "message": message}).encode())
 
 
-def _environment(request: dict[str, Any]) -> dict[str, str]:
+def command_and_environment(request: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """The words and the environment of the server.
+
+    A bare SSH session is not an activated environment: ``ninja``, which FlashInfer runs by its name, lies beside the
+    interpreter and is found only where that folder is on PATH. So it is put there, unless it is there already: what
+    comes before it stays before it. A program without a folder is the one that the session finds, whatever is put in
+    front of PATH for what it runs.
+    """
+    argv = list(request["argv"])
     env = {**os.environ, **request["env"], processes.MARKER: request["record"]["id"]}
     # SGLang's workers rename themselves (setproctitle), which overwrites the environment that /proc shows, and with
     # it the mark by which they are found again. This keeps it.
     env.setdefault("SPT_NOENV", "1")
+    path = env.get("PATH", os.defpath)
+    if os.path.isabs(argv[0]):
+        beside = os.path.dirname(argv[0])
+        if beside not in path.split(os.pathsep):
+            env["PATH"] = os.pathsep.join([beside, path])
+    elif os.sep not in argv[0]:
+        argv[0] = shutil.which(argv[0], path=path) or argv[0]
     for name, value in request["prepend"].items():
-        env[name] = os.pathsep.join(part for part in (value, env.get(name, "")) if part)
-    return env
+        present = env.get(name, os.defpath if name == "PATH" else "")
+        env[name] = os.pathsep.join(part for part in (value, present) if part)
+    return argv, env
 
 
 def _port(host: str, wanted: int | None) -> int:

@@ -12,7 +12,7 @@ from helpers.acceptance.load_client import served_model
 from helpers.acceptance.load_failures import dead_workers, explained
 from helpers.acceptance.load_records import Failure
 from helpers.acceptance.load_settings import LoadSettings
-from helpers.serving.argv import expand, masked, masked_argv
+from helpers.serving.argv import expand, masked_profile
 from helpers.serving.profile import Profile, is_folder
 from helpers.serving.run import Run
 from helpers.serving.session import serving
@@ -103,7 +103,7 @@ class ProfileArm:
     box: Box
     profile: Profile
     about: ModelAbout
-    timeout: float = 1800
+    timeout: float | None = None
 
     @property
     def name(self) -> str:
@@ -140,7 +140,7 @@ def about(box: Box, profile: Profile) -> ModelAbout:
     inner = config.get("text_config") or config
     vocab = inner.get("vocab_size")
     architecture = (inner.get("architectures") or config.get("architectures") or [""])[0]
-    rule = KNOWN.get(("sglang", profile.engine_version, architecture))
+    rule = KNOWN.get(("sglang", profile.engine_release, architecture))
     ids, layers = profile.aux_layer_ids, inner.get("num_hidden_layers")
     taps = None
     if rule is not None and ids is not None and layers is not None:
@@ -150,8 +150,7 @@ def about(box: Box, profile: Profile) -> ModelAbout:
 
 def deciding(profile: Profile) -> dict[str, Any]:
     """What of a profile decides its results, secrets masked."""
-    kept = profile.model_copy(update={"env": masked(profile.env), "extra_args": masked_argv(profile.extra_args)})
-    return kept.model_dump(mode="json", exclude=PLACE)
+    return masked_profile(profile).model_dump(mode="json", exclude={*PLACE, *profile.undeciding})
 
 
 def model_name(seat: Seat, settings: LoadSettings) -> str:

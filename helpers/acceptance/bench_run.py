@@ -44,7 +44,7 @@ def running(box: Box, run: Run) -> RunArm:
     return RunArm(run, about(box, run.profile))
 
 
-def started(box: Box, profile: Profile, *, timeout: float = 1800) -> ProfileArm:
+def started(box: Box, profile: Profile, *, timeout: float | None = None) -> ProfileArm:
     """A profile that is started for every pass and stopped after it, as one side of a bench."""
     return ProfileArm(box, profile, about(box, profile), timeout)
 
@@ -58,7 +58,7 @@ def compare_profiles(
     *,
     out: Path,
     pairs: int = 2,
-    timeout: float = 1800,
+    timeout: float | None = None,
     progress: bool = True,
 ) -> Bench:
     """Candidates against a baseline, one server at a time, restarted for every pass: A B B A for two pairs.

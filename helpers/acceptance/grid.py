@@ -78,7 +78,7 @@ class Grid(Strict):
         load: settings of the load; its concurrency is the batch size.
         preflight: hold each server's profile against the engine's source before it is started, and skip the point where
             that finds an error.
-        timeout: seconds to wait for a server.
+        timeout: seconds to wait for a server; by default its profile's ``start_timeout``.
     """
 
     base: str | None = None
@@ -88,7 +88,7 @@ class Grid(Strict):
     limit: int | None = Field(default=None, ge=1)
     load: LoadSettings = LoadSettings()
     preflight: bool = True
-    timeout: float = Field(default=1800.0, gt=0)
+    timeout: float | None = Field(default=None, gt=0)
     axes: Axes | None = None
     points: tuple[Spec, ...] = ()
 

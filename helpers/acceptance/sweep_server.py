@@ -45,7 +45,7 @@ class Servers:
                 self._stop(run)
 
     @contextmanager
-    def serve(self, points: Sequence[Point], timeout: float) -> Iterator[Run]:
+    def serve(self, points: Sequence[Point], timeout: float | None) -> Iterator[Run]:
         """A ready server for these points, all of one server; stopped at the end.
 
         Raises:
@@ -57,7 +57,7 @@ class Servers:
             self.patch(point.profile.patches, point.server)
             run = self._start(point)
         try:
-            run.wait_ready(timeout, progress=self.progress)
+            run.wait_ready(timeout, progress=self.progress, on_timeout="stop")
             yield run
         finally:
             self._stop(run)

@@ -65,6 +65,7 @@ class Box:
         self.home = greeting.home
         self.has_shell = greeting.has_shell
         self.login_shell = greeting.login_shell
+        self.pythons: dict[str, str] = {}  # what runs our code in the place of one that cannot (helpers/box_python.py)
 
     def path(self, path: str) -> str:
         """``path`` as an absolute path on the box: ``~/x`` and ``x`` both lie in the home."""

@@ -22,6 +22,7 @@ from helpers.box.prefetch import Prefetched
 from helpers.box.pulling import Pulled, pull_file, why
 from helpers.box.resuming import Resumption
 from helpers.box.transient import Transient
+from helpers.box_python import BARE, another, chosen
 from helpers.errors import RemoteFailed, WrongResult
 from helpers.screen import as_typed
 
@@ -118,6 +119,8 @@ class _Folder:
             except Transient as error:
                 self.resumption.after(error)
             except BrokenStream as error:
+                if another(self.box, chosen(self.box)) is not None:
+                    continue
                 failed = RemoteFailed(
                     "WB-PULL-STREAM",
                     f"{self.box.name} stopped sending {self.listing.root}: {error}",
@@ -138,7 +141,7 @@ class _Folder:
         }
         execution = Execution(
             self.box.session,
-            ["python3", "-E", "-s", "-S", "-m", "remote.sending"],
+            [chosen(self.box), *BARE, "-m", "remote.sending"],
             cwd=self.code,
             stdin=json.dumps(request).encode(),
             login_shell=self.box.login_shell,

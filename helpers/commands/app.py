@@ -76,6 +76,7 @@ for command in (
     box.pull,
     box.push,
     serving.serve,
+    serving.wait,
     serving.stop,
     serving.logs,
     serving.runs,

@@ -54,7 +54,9 @@ def bench(
     profiles: Annotated[
         Path | None, typer.Option(help="TOML file with profiles; default data/profiles/lab.toml")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="With --pairs: seconds to wait for a server.")] = 1800,
+    timeout: Annotated[
+        float | None, typer.Option(help="With --pairs: seconds to wait for a server; default its start_timeout.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="New, or to go on in; default: a new one.")] = None,
     as_json: AsJson = False,
 ) -> int:
@@ -102,7 +104,7 @@ def bench(
     return RemoteFailed.exit_code if found.partial else 0
 
 
-def _arms(box: Box, names: list[str], pairs: int | None, profiles: Path | None, timeout: float) -> list[Arm]:
+def _arms(box: Box, names: list[str], pairs: int | None, profiles: Path | None, timeout: float | None) -> list[Arm]:
     from helpers.acceptance.bench_run import running, started
     from helpers.serving import get_profile, get_run
     from helpers.serving.again import serve_again

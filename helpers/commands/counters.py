@@ -131,7 +131,7 @@ def _from_run(box: str, run: str, engine: str | None, growing: bool, draft_token
 
     with connect(box) as target:
         found = get_run(target, run)
-        engine = engine or found.profile.engine
+        engine = engine or f"sglang=={found.profile.engine_release}"
         lines = found.logs(follow=growing)
         if growing:
             yield from follow(lines, engine=engine, draft_tokens=draft_tokens)

@@ -1,4 +1,4 @@
-"""Servers on a box: `workbook serve`, `stop`, `logs` and `runs`."""
+"""Servers on a box: `workbook serve`, `wait`, `stop`, `logs` and `runs`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ RunName = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id, a beginning of its own, or a profile's name (the newest)"),
 ]
+Timeout = Annotated[
+    float | None, typer.Option(min=0, help="Seconds to wait for it; default the profile's start_timeout.")
+]
 
 
 def serve(
@@ -35,7 +38,7 @@ def serve(
         typer.Option("--plan", help="Only show the command; exit 1 where a patch is missing."),
     ] = False,
     wait: Annotated[bool, typer.Option(help="Wait until the server answers.")] = True,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for it.")] = 1800,
+    timeout: Timeout = None,
     leave: Annotated[bool, typer.Option("--leave", help="On Ctrl-C leave the loading server running.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -65,14 +68,39 @@ def serve(
         run = launch(target, wanted)
         if wait:
             run.wait_ready(timeout, on_interrupt="leave" if leave else "stop")
-        seconds = round(time.monotonic() - began, 1)
-        result = {**_described(run), "ready": wait, "seconds": seconds}
-        text = f"{run.id}: {'ready' if wait else 'started'} after {seconds} s, port {run.port} of {box}, pid {run.pid}"
-        emit(
-            result,
-            as_json=as_json,
-            text=as_called(f"{text}\nlogs: workbook logs {box} {run.id}\nstop: workbook stop {box} {run.id}"),
-        )
+        _served(run, box, began, ready=wait, as_json=as_json)
+
+
+def wait(box: BoxName, run: RunName, timeout: Timeout = None, as_json: AsJson = False) -> None:
+    """Waits until a server that was started earlier answers; nothing is started, and Ctrl-C stops the waiting alone."""
+    from helpers.box import connect
+    from helpers.errors import RemoteFailed
+    from helpers.serving import get_run
+    from helpers.serving.again import serve_again
+
+    with connect(box) as target:
+        began = time.monotonic()
+        found = get_run(target, run)
+        if found.state == "stopped":
+            raise RemoteFailed(
+                "WB-SERVE-DIED",
+                f"{found.id} on {box} does not load: {found.ending}",
+                expected="a server that loads, or answers",
+                next=serve_again(found),
+            )
+        found.wait_ready(timeout, on_interrupt="leave")
+        _served(found, box, began, ready=True, as_json=as_json)
+
+
+def _served(run: Run, box: str, began: float, *, ready: bool, as_json: bool) -> None:
+    """Tell of a server that was started, or waited for."""
+    seconds = round(time.monotonic() - began, 1)
+    result = {**_described(run), "ready": ready, "seconds": seconds}
+    text = f"{run.id}: {'ready' if ready else 'started'} after {seconds} s, port {run.port} of {box}, pid {run.pid}"
+    if not ready:
+        text += f"\nwait: workbook wait {box} {run.id}"
+    text += f"\nlogs: workbook logs {box} {run.id}\nstop: workbook stop {box} {run.id}"
+    emit(result, as_json=as_json, text=as_called(text))
 
 
 def stop(

@@ -38,6 +38,10 @@ def patch(
     python: Annotated[
         str | None, typer.Option(help="The interpreter whose SGLang is meant; default a server's")
     ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What the server gets that decides its imports, such as PYTHONPATH"),
+    ] = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="Also under a living run; revert: also from a file that was changed since."),
@@ -55,7 +59,9 @@ def patch(
     Exit 1 where plan or status find that the patch is neither in nor can go in.
     """
     from helpers.box import connect
+    from helpers.serving.argv import expand
     from helpers.source import patches
+    from helpers.source.whose import environment
 
     if action is not Action.IDS and (ids is not None or take_back):
         raise UsageError(
@@ -73,22 +79,25 @@ def patch(
             else f"a file of one's own, or one of {', '.join(_names())}",
             next=f"workbook patch {as_typed(box)} status",
         )
+    given = environment(env or ())
     with connect(box) as target:
-        interpreter = python or _interpreter(target)
+        variables = {each: expand(value, target.home) for each, value in given.items()}
+        # A ~ that a shell left as it is, since it was quoted, is the box's home.
+        interpreter = expand(python, target.home) if python else _interpreter(target)
         if name is None:
-            if not _all(target, interpreter, as_json=as_json):
+            if not _all(target, interpreter, variables, as_json=as_json):
                 raise typer.Exit(1)
             return
         if action is Action.IDS:
             report = _ids(target, name, ids, take_back, force, interpreter, as_json=as_json)
         else:
             if action is Action.REVERT:
-                report = patches.revert(target, name, python=interpreter, force=force)
+                report = patches.revert(target, name, python=interpreter, env=variables, force=force)
             elif action is Action.APPLY:
-                report = patches.apply(target, name, python=interpreter, force=force)
+                report = patches.apply(target, name, python=interpreter, env=variables, force=force)
             else:
                 work = {Action.PLAN: patches.plan, Action.STATUS: patches.status}[action]
-                report = work(target, name, python=interpreter)
+                report = work(target, name, python=interpreter, env=variables)
             emit(report.model_dump(mode="json"), as_json=as_json, text=_text(report))
     if report is not None and not report.good:
         raise typer.Exit(1)
@@ -100,11 +109,11 @@ def _names() -> list[str]:
     return sorted({file.stem for file in PATCHES.glob("sglang-*/*.patch")})
 
 
-def _all(box: Box, python: str, *, as_json: bool) -> bool:
+def _all(box: Box, python: str, env: dict[str, str], *, as_json: bool) -> bool:
     """The state of every patch that this checkout has for the box's engine; whether all are in, or can go in."""
     from helpers.source import patches
 
-    reports = patches.statuses(box, python=python)
+    reports = patches.statuses(box, python=python, env=env)
     text = "\n".join(map(_text, reports)) or "there is no patch here for the version of SGLang on this box"
     emit({"patches": [report.model_dump(mode="json") for report in reports]}, as_json=as_json, text=text)
     return all(report.good for report in reports)

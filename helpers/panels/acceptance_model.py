@@ -9,7 +9,7 @@ from helpers.acceptance.measurement import Measurement, PairedDifference
 from helpers.acceptance.tables import rate_rows, survival_rows
 from helpers.errors import UsageError
 from helpers.panels.static import Static, Table
-from helpers.serving.argv import masked, masked_argv
+from helpers.serving.argv import masked_profile
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -183,7 +183,7 @@ class AcceptanceModel:
 
 def shown_profile(profile: Profile) -> dict[str, Any]:
     """A profile's fields as they may be shown: secrets masked."""
-    return profile.model_dump() | {"env": masked(profile.env), "extra_args": masked_argv(profile.extra_args)}
+    return masked_profile(profile).model_dump()
 
 
 def plain(value: Any) -> str:

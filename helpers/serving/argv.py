@@ -72,6 +72,18 @@ def server_environment(profile: Profile, *, home: str) -> dict[str, str]:
     return {name: expand(value, home) for name, value in profile.env.items()}
 
 
+def prepended(profile: Profile, *, home: str, code: str) -> dict[str, str]:
+    """What is put in front of path-like variables of the box's own environment: name -> folders, colons between them.
+
+    ``code`` is the folder of remote/ there, for the capture hook.
+    """
+    found = {
+        name: ":".join(expand(folder, home) for folder in value.split(":"))
+        for name, value in profile.env_prepend.items()
+    }
+    return found if profile.capture is False else {**found, "PYTHONPATH": code}
+
+
 def model_folders(profile: Profile, *, home: str) -> tuple[str, ...]:
     """The folders on the box that must be models before the server is started; hub names are left to the server."""
     return tuple(expand(path, home) for path in (profile.model, profile.draft) if path and is_folder(path))
@@ -92,6 +104,17 @@ def masked(env: Mapping[str, str]) -> dict[str, str]:
         name: mask(value) if HARMLESS.fullmatch(name) and not SMELLS.search(name) else MASK
         for name, value in env.items()
     }
+
+
+def masked_profile(profile: Profile) -> Profile:
+    """The profile as it may be stored and shown: the values of its variables and of its arguments masked."""
+    return profile.model_copy(
+        update={
+            "env": masked(profile.env),
+            "env_prepend": masked(profile.env_prepend),
+            "extra_args": masked_argv(profile.extra_args),
+        }
+    )
 
 
 def masked_argv(words: Sequence[str]) -> tuple[str, ...]:

@@ -210,11 +210,12 @@ LAUNCH_KEYS = (
 
 
 def describe(box: Box, run: Run, server: dict[str, Any]) -> dict[str, Any]:
-    """What a capture says of its server, as the server itself says it."""
+    """What a capture says of its server, as the server itself says it; ``base`` is the profile's word."""
+    base = run.record.engine.base
     return {
         "run": run.id,
         "profile": run.profile.name,
-        "engine": {"name": "sglang", "version": str(server["version"])},
+        "engine": {"name": "sglang", "version": str(server["version"]), **({"base": base} if base else {})},
         "tp_size": int(server["tp_size"]),
         "aux_layer_ids": configured_ids(box, server.get("speculative_draft_model_path")),
         "launch": {"cuda_graph": not server["disable_cuda_graph"], **{key: server.get(key) for key in LAUNCH_KEYS}},

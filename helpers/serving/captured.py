@@ -73,7 +73,8 @@ def is_of(path: Path, profile: Profile, prompts: Sequence[Prompt], max_new_token
         return False
     info = found.info
     same = (info.profile, info.tp_size, tuple(info.patches)) == (profile.name, profile.tp, profile.patches)
-    if not same or f"{info.engine.name}=={info.engine.version}" != profile.engine:
+    engine = (f"{info.engine.name}=={info.engine.version}", info.engine.base)
+    if not same or engine != (profile.engine, profile.engine_base):
         return False
     if profile.aux_layer_ids is not None and info.aux_layer_ids != list(profile.aux_layer_ids):
         return False

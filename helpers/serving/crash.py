@@ -28,7 +28,7 @@ class Crash:
         summary: the cause in words.
         line: the line of the log that says so, empty where none does.
         lines: that line with its surroundings, or the last lines of the log.
-        next: what to do about it.
+        next: what to do about it; BOX, RUN and WHOSE (the options that mean its interpreter) are to be filled in.
     """
 
     code: str
@@ -64,12 +64,15 @@ _MEMORY = _cause(
     r"Not enough memory\. Please try to increase --mem-fraction-static",
 )
 
+# What kernels are built by.
+_TOOLS = r"(?:ninja|nvcc|ptxas|gcc|g\+\+|cc|c\+\+|clang|clang\+\+)"
+
 # The first cause that fits a line wins, so the special ones stand before the general ones.
 _CAUSES = (
     _cause(
         "WB-SERVE-EMBEDDING-TAP",
         "the layer id -1 asks for the embedding, which this engine cannot capture unpatched",
-        "workbook patch BOX apply capture-embedding, then start again",
+        "workbook patch BOX apply capture-embedding WHOSE, then start again",
         r"TypeError: unsupported operand type\(s\) for \+: 'Tensor' and 'NoneType'",
         near="aux_hidden_states.append(hidden_states + residual)",
     ),
@@ -102,6 +105,17 @@ _CAUSES = (
         r"\S*python\S*: Error while finding module specification",
         r"OSError: .*cannot open shared object file",
         r"\w*Error: .*undefined symbol",
+    ),
+    _cause(
+        "WB-SERVE-KERNEL-BUILD",
+        "a GPU kernel could not be built: ninja, nvcc or a compiler is missing or failed",
+        "in the profile: python by its whole path (what lies beside it is then on PATH), env = { CUDA_HOME = ... }, "
+        "env_prepend = { PATH = ... }; docs/profiles.md says why",
+        rf"FileNotFoundError: .*: '(?:\S*/)?{_TOOLS}'$",
+        rf"\S*CalledProcessError: Command ['\"\[]+(?:[^' ]*/)?{_TOOLS}\b",
+        r"\S*(?:Error|Exception): (?:.* )?(?:CUDA_HOME|[Nn]inja (?:is required|build failed)|ninja: error)\b",
+        r"\S*(?:Error|Exception): .*(?:[Cc]ould not|[Cc]annot|[Ff]ailed to) find (?:nvcc|ptxas|C compiler|ninja)\b",
+        r"(?:/bin/)?sh: (?:\d+: |line \d+: )?(?:\S*/)?(?:nvcc|ninja|g\+\+|c\+\+): .*not found",
     ),
     _cause(
         "WB-SERVE-NCCL",

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
 from helpers.progress import show_command
+from helpers.screen import as_typed
 from helpers.serving.argv import (
     command_text,
     expand,
     masked,
     masked_argv,
+    masked_profile,
     model_folders,
+    prepended,
     server_argv,
     server_environment,
 )
@@ -23,10 +26,12 @@ from helpers.serving.profile import Profile
 from helpers.serving.records import RUNS, SCHEMA, AppliedPatch, RunRecord, new_id
 from helpers.serving.remote import ask, refusal
 from helpers.serving.run import Run
+from helpers.serving.which_engine import check_version
 from helpers.source import patches
 from helpers.source.checkout import Checkout, find_checkout
 from helpers.source.convention import KNOWN
 from helpers.source.patch_state import patch_names
+from helpers.source.whose import options
 from helpers.uploads import call, upload
 
 if TYPE_CHECKING:
@@ -77,8 +82,7 @@ def plan(box: Box, profile: Profile, *, unpatched: bool = False) -> Plan:
     """
     python = expand(profile.python, box.home)
     checkout = find_checkout(box, python, server_environment(profile, home=box.home))
-    if checkout.version != profile.engine_version:
-        raise _other_version(box, profile, checkout)
+    check_version(box, profile, checkout)
     known = call(box, "editing", "read", {"paths": []}, python=python)["journal"]  # asked first: see Plan.journal
     applied, lacking = _patches(box, profile, checkout, python)
     if lacking and not unpatched:
@@ -144,11 +148,10 @@ def start(box: Box, planned: Plan) -> Run:
     draft = None
     if profile.aux_layer_ids is not None and profile.draft is not None:
         draft = {"folder": expand(profile.draft, box.home), "aux_layer_ids": list(profile.aux_layer_ids)}
-    stored = profile.model_copy(update={"env": masked(profile.env), "extra_args": masked_argv(profile.extra_args)})
     record = {
         "schema": SCHEMA,
         "id": planned.id,
-        "profile": stored.model_dump(mode="json"),
+        "profile": masked_profile(profile).model_dump(mode="json", exclude=profile.unused),
         "argv": list(masked_argv(planned.argv)),
         "env": masked(env),
         "host": profile.host,
@@ -157,6 +160,7 @@ def start(box: Box, planned: Plan) -> Run:
         "engine": {
             "name": "sglang",
             "version": planned.checkout.version,
+            "base": profile.engine_base,
             "checkout": planned.checkout.root,
             "python": python,
         },
@@ -167,7 +171,7 @@ def start(box: Box, planned: Plan) -> Run:
         "record": record,
         "argv": list(planned.argv),
         "env": env,
-        "prepend": {"PYTHONPATH": planned.code} if profile.capture is not False else {},
+        "prepend": prepended(profile, home=box.home, code=planned.code),
         "draft": draft,
         "folders": list(model_folders(profile, home=box.home)),
         "journal": planned.journal,
@@ -207,7 +211,7 @@ def _patches(
                 f"profile {profile.name!r} needs the patch {name!r}, which is "
                 f"{'not' if report.state == 'clean' else report.state} in {checkout.root}",
                 expected="the patch applied",
-                next=f"workbook patch {box.name} apply {name}",
+                next=f"workbook patch {as_typed(box.name)} apply {as_typed(name)} {options(python, env)}",
             )
             lacking.append(refused)
     return tuple(applied), tuple(lacking)
@@ -217,7 +221,7 @@ def check_ids(profile: Profile, config: Mapping[str, Any] | None) -> None:
     """Refuse ids that the drafter would not be fed: its fc is too wide then, and the server dies of the shapes."""
     inner = (config or {}).get("text_config") or config or {}
     architecture = (inner.get("architectures") or (config or {}).get("architectures") or [""])[0]
-    convention = KNOWN.get(("sglang", profile.engine_version, architecture))
+    convention = KNOWN.get(("sglang", profile.engine_release, architecture))
     ids = profile.aux_layer_ids
     if ids is None or convention is None:
         return
@@ -257,12 +261,3 @@ def _hooks(profile: Profile, configs: Mapping[str, Any], home: str, folder: str)
         )
     prefix = "language_model." if inner else ""
     return hook_specs(layers, f"{folder}/taps/arm.json", prefix=prefix, boundaries=wanted)
-
-
-def _other_version(box: Box, profile: Profile, checkout: Checkout) -> RemoteFailed:
-    return RemoteFailed(
-        "WB-SERVE-ENGINE-VERSION",
-        f"{box.name} has sglang {checkout.version} in {checkout.root}; {profile.name!r} is for {profile.engine}",
-        expected=f"{profile.engine}: the same layer ids mean other boundaries in another version",
-        next=f'set engine = "sglang=={checkout.version}" in the profile once its ids are right for it',
-    )

@@ -265,7 +265,7 @@ def _seen(server: Server, facts: Facts, answers: dict[str, Answer], runs: Sequen
         engine = read(served.parse, answers[f"{served.FACT} {pid}"])
         packages = read(python.parse, answers[f"{python.FACT} {pid}"])
     listening = None
-    if isinstance(facts.sockets, Sockets) and server.process.same_root is not False:
+    if isinstance(facts.sockets, Sockets) and server.process.same_root is not False and not server.process.container:
         listening = bool(facts.sockets.on(server.launched.port))
     boot = facts.servers.boot_id if isinstance(facts.servers, Servers) else ""
     run = _known(server, boot, runs)

@@ -20,6 +20,7 @@ from helpers.errors import UsageError
 from helpers.library_errors import problem_said, why
 from helpers.nearest import did_you_mean
 from helpers.paths import DATA
+from helpers.source.versions import RELEASE, VERSION, release_of
 
 #: The profiles that the lab serves.
 LAB_PROFILES = DATA / "profiles" / "lab.toml"
@@ -55,6 +56,8 @@ class Profile(Strict):
 
     Attributes:
         engine: name and version that the box should have, as ``sglang==0.5.9``.
+        engine_base: the release whose rules hold for an engine that is none, such as a checkout of git: the user's own
+            word, and kept as such.
         model: folder of the target on the box, or a hub name.
         draft: the same for the drafter; needs ``speculation``.
         tp: tensor-parallel size.
@@ -64,17 +67,20 @@ class Profile(Strict):
             folder for it); None takes the draft's own.
         env: environment of the server beside the box's own; run.json and what is shown have in clear only the values of
             variables that are known to be harmless (helpers/serving/argv.py).
-        python: the interpreter on the box.
+        env_prepend: folders to put in front of path-like variables of the box's own environment, colons between them.
+        python: the interpreter on the box; its folder is put on the server's PATH, as an activated environment has it.
         extra_args: further arguments, put at the end as they are.
         context_length: SGLang's ``--context-length``; None takes the model's.
         host, port: where it listens; no port means a free one.
+        start_timeout: seconds that a start waits until the server answers, where nothing else is said.
         patches: names under remote/patches/ that must be applied on the box.
         capture: boundaries that the capture hook can write: True for all, a list, or False for no hook at all.
         note: why this profile is there.
     """
 
     name: Name
-    engine: str = Field(pattern=r"^sglang==[0-9][0-9a-z.]*$")
+    engine: str = Field(pattern=rf"^sglang=={VERSION}$")
+    engine_base: str | None = Field(default=None, pattern=rf"^{RELEASE}$")
     model: str = Field(min_length=1)
     draft: str | None = None
     tp: int = Field(default=1, ge=1)
@@ -82,11 +88,13 @@ class Profile(Strict):
     speculation: Speculation | None = None
     aux_layer_ids: tuple[int, ...] | None = Field(default=None, min_length=1)
     env: dict[str, str] = {}
+    env_prepend: dict[str, str] = {}
     python: str = "python3"
     extra_args: tuple[str, ...] = ()
     context_length: int | None = Field(default=None, ge=1)
     host: str = "127.0.0.1"
     port: int | None = Field(default=None, ge=1, le=65535)
+    start_timeout: float = Field(default=1800.0, gt=0, allow_inf_nan=False)
     patches: tuple[str, ...] = ()
     capture: bool | tuple[int, ...] = False
     note: str = ""
@@ -101,10 +109,32 @@ class Profile(Strict):
             raise ValueError(f"aux_layer_ids need the draft as a folder on the box, not the hub name {self.draft!r}")
         return self
 
+    @model_validator(mode="after")
+    def _which_engine_is_served_is_told_whole(self) -> Profile:
+        if "PYTHONPATH" in self.env_prepend:  # checkout and patches are looked up by it before the start
+            raise ValueError("env_prepend cannot have PYTHONPATH, which decides which SGLang is served: set it in env")
+        return self
+
+    @property
+    def unused(self) -> set[str]:
+        """Keys that came later and say nothing here: left out of what is kept, an older workbook reads it as well."""
+        later = ("engine_base", "env_prepend", "start_timeout")
+        return {name for name in later if getattr(self, name) == type(self).model_fields[name].default}
+
+    @property
+    def undeciding(self) -> set[str]:
+        """Keys that decide nothing of what is computed: hashes and settings that were kept before still hold."""
+        return {"start_timeout", *self.unused}
+
     @property
     def engine_version(self) -> str:
         """``0.5.9`` of ``sglang==0.5.9``."""
         return self.engine.partition("==")[2]
+
+    @property
+    def engine_release(self) -> str:
+        """The release whose rules hold: ``engine_base``, else that of the version, else the version itself."""
+        return self.engine_base or release_of(self.engine_version) or self.engine_version
 
 
 def is_folder(path: str) -> bool:

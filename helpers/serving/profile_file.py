@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from helpers.serving.argv import masked, masked_argv
+from helpers.serving.argv import masked_profile
 from helpers.serving.profile import Profile
 
 #: The file's name beside a capture or the rows of a bench.
@@ -35,8 +35,7 @@ def as_toml(profiles: Iterable[Profile]) -> str:
     """The file's text: what differs from a profile's own defaults, a table a profile."""
     tables = []
     for profile in profiles:
-        shown = profile.model_copy(update={"env": masked(profile.env), "extra_args": masked_argv(profile.extra_args)})
-        values = shown.model_dump(mode="json", exclude=_PLACE, exclude_defaults=True)
+        values = masked_profile(profile).model_dump(mode="json", exclude=_PLACE, exclude_defaults=True)
         lines = [f"{key} = {_value(value)}" for key, value in values.items() if value is not None]
         tables.append("\n".join([f"[profiles.{_key(profile.name)}]", *lines]) + "\n")
     return "\n".join(tables)

@@ -18,12 +18,14 @@ State = Literal["alive", "stopped", "dead", "stranger"]
 
 
 class Engine(BaseModel):
-    """The engine that a run serves with. ``checkout``: the folder that holds its package."""
+    """The engine that a run serves with. ``checkout``: the folder that holds its package. ``base``: the release whose
+    rules hold for it by the word of its profile; None where its version tells."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     version: str | None
+    base: str | None = None
     checkout: str
     python: str
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from helpers.box.transient import Transient
+from helpers.box_python import another, chosen
 from helpers.errors import RemoteFailed, UsageError
 from helpers.uploads import broken, call, command, upload
 
@@ -66,6 +67,7 @@ def watch(
 
 def _events(box: Box, request: dict[str, Any], python: str) -> Iterator[Event]:
     noise: list[str] = []
+    python = chosen(box, python)
     words = command("runner", "watch", json.dumps(request), python=python)
     for line in box.stream(words, cwd=upload(box, python=python), check=False):
         try:
@@ -76,7 +78,10 @@ def _events(box: Box, request: dict[str, Any], python: str) -> Iterator[Event]:
         if "error" in event:
             raise refusal(box.name, event["error"])
         yield event
-    raise broken(box.name, python, noise)
+    other = another(box, python)
+    if other is None:
+        raise broken(box.name, python, noise)
+    yield from _events(box, request, other)
 
 
 def refusal(name: str, error: dict[str, Any]) -> UsageError | RemoteFailed:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from helpers.errors import RemoteFailed, WorkbookError, WrongResult
 from helpers.owner import whoami
 from helpers.progress import Progress
+from helpers.screen import as_typed
 from helpers.serving.crash import LAST, recognise
 from helpers.serving.endings import Ending, ending
 from helpers.serving.profile import Profile
 from helpers.serving.records import RUNS, RunRecord, State, StopReport
 from helpers.serving.remote import ask, watch
 from helpers.serving.stages import STAGES, Stage, percent_of, stage_of
+from helpers.source.whose import options
 
 if TYPE_CHECKING:
     from helpers.box import Box, Tunnel
@@ -97,28 +99,31 @@ class Run:
 
     def wait_ready(
         self,
-        timeout: float = 1800,
+        timeout: float | None = None,
         *,
         progress: bool = True,
         on_interrupt: Literal["stop", "leave"] = "stop",
+        on_timeout: Literal["stop", "leave"] = "leave",
         watcher: Callable[[Stage, str, str | None], None] | None = None,
     ) -> Run:
         """Wait until the server answers, telling its stages; returns itself.
 
         Args:
-            timeout: seconds from now.
+            timeout: seconds from now; by default the profile's ``start_timeout``.
             progress: show stages and seconds on standard error.
             on_interrupt: what Ctrl-C does with the server; ``leave`` lets it load on.
+            on_timeout: what is done with a server that is late; ``leave`` lets it load on, to be waited for again.
             watcher: is told the stage, its detail, and the line of the log that came, every two seconds at least; what
                 it raises ends the waiting, a KeyboardInterrupt as Ctrl-C does.
 
         Raises:
             RemoteFailed: the cause of its death as a code, with the log lines that tell it, as soon as it is dead;
-                WB-SERVE-TIMEOUT, and the server loads on.
+                WB-SERVE-TIMEOUT, which says whether the server loads on.
         """
+        timeout = self.profile.start_timeout if timeout is None else timeout
         shown = Progress(f"{self.id} on {self.box.name}", enabled=progress)
         try:
-            self._await(timeout, shown, watcher)
+            self._await(timeout, shown, watcher, on_timeout == "stop")
         except BaseException as error:
             interrupted = isinstance(error, KeyboardInterrupt)
             shown.done("interrupted" if interrupted else "failed")
@@ -151,7 +156,13 @@ class Run:
             raise _leftovers(self, report)
         return report
 
-    def _await(self, timeout: float, shown: Progress, watcher: Callable[[Stage, str, str | None], None] | None) -> None:
+    def _await(
+        self,
+        timeout: float,
+        shown: Progress,
+        watcher: Callable[[Stage, str, str | None], None] | None,
+        stop: bool,
+    ) -> None:
         stage: Stage = "starting"
         detail = ""
         lines: deque[str] = deque(maxlen=LAST)
@@ -175,7 +186,7 @@ class Run:
             if watcher is not None:
                 watcher(stage, told, event["text"] if kind == "line" else None)
             if shown.seconds() > timeout:
-                raise self._late(stage, timeout, list(lines))
+                raise self._late(stage, timeout, list(lines), stop=stop)
 
     def _died(self, stage: Stage, lines: list[str]) -> RemoteFailed:
         crash = recognise(lines)
@@ -184,7 +195,9 @@ class Run:
             crash.code,
             f"{self.id} died on {self.box.name} {when}: {crash.summary}",
             expected="a server that answers /health",
-            next=crash.next.replace("BOX", self.box.name).replace("RUN", self.id),
+            next=crash.next.replace("WHOSE", options(self._python, self.record.env))
+            .replace("BOX", self.box.name)
+            .replace("RUN", self.id),
             lines=list(crash.lines),
         )
         self.state, self.ending = "dead", Ending(crash.summary, crash.code)
@@ -210,13 +223,26 @@ class Run:
             except WorkbookError as left:
                 error.lines.append(str(left))
 
-    def _late(self, stage: Stage, timeout: float, lines: list[str]) -> RemoteFailed:
+    def _late(self, stage: Stage, timeout: float, lines: list[str], *, stop: bool) -> RemoteFailed:
+        """The error of a server that is late, once what it says has been done."""
+        box, lines = as_typed(self.box.name), lines[-10:]
+        log = f"workbook logs {box} {self.id}"
+        then, what = "it loads on", f"workbook wait {box} {self.id}; {log} --follow shows whether it moves"
+        if stop:
+            then, what = (
+                "it was stopped",
+                f"start_timeout = {2 * timeout:g} in its profile, if it was on its way: {log}",
+            )
+            try:
+                self.stop()
+            except WorkbookError as left:
+                then, lines = "stopping it failed", [*lines, str(left)]
         return RemoteFailed(
             "WB-SERVE-TIMEOUT",
-            f"{self.id} on {self.box.name} is not ready after {timeout:g} s ({stage}); it loads on",
+            f"{self.id} on {self.box.name} is not ready after {timeout:g} s ({stage}); {then}",
             expected=f"a server that answers within {timeout:g} s",
-            next=f"workbook logs {self.box.name} {self.id} --follow, or: workbook stop {self.box.name} {self.id}",
-            lines=lines[-10:],
+            next=what,
+            lines=lines,
         )
 
     @property

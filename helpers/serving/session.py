@@ -27,11 +27,12 @@ class Served:
 
 
 @contextmanager
-def serving(box: Box, profile: Profile, *, timeout: float = 1800, progress: bool = True) -> Iterator[Served]:
+def serving(box: Box, profile: Profile, *, timeout: float | None = None, progress: bool = True) -> Iterator[Served]:
     """Serve a profile inside the block. Leaves the box as it was, also on an error or Ctrl-C.
 
-    The profile's patches are applied first; those that were not in before are reverted at the end, but for one that
-    somebody else's server was started with meanwhile: that stays in, and it is said.
+    A server that does not answer within ``timeout`` seconds (by default the profile's ``start_timeout``) is stopped as
+    well. The profile's patches are applied first; those that were not in before are reverted at the end, but for one
+    that somebody else's server was started with meanwhile: that stays in, and it is said.
 
     >>> with serving(box, get_profile("right")) as served:      # doctest: +SKIP
     ...     run_load(served.url, prompts)
@@ -42,7 +43,7 @@ def serving(box: Box, profile: Profile, *, timeout: float = 1800, progress: bool
     with patched(box, profile, progress=progress):
         run = launch(box, profile, progress=progress)
         try:
-            run.wait_ready(timeout, progress=progress)
+            run.wait_ready(timeout, progress=progress, on_timeout="stop")
             with run.tunnel() as tunnel:
                 yield Served(run, tunnel.url)
         finally:

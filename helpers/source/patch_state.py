@@ -14,6 +14,7 @@ from helpers.nearest import did_you_mean
 from helpers.paths import REMOTE
 from helpers.screen import as_typed
 from helpers.source.unified import FilePatch, Placement, parse_patch, place
+from helpers.source.versions import nearest_release
 
 State = Literal["clean", "applied", "conflict", "ambiguous", "drifted"]
 PATCHES = REMOTE / "patches"
@@ -76,7 +77,7 @@ def load_patch(name: str, version: str | None) -> Patch:
     """
     if is_path(name):
         return _own(name, version)
-    path = PATCHES / f"sglang-{version}" / f"{name}.patch"
+    path = _folder(version) / f"{name}.patch"
     known = patch_names(version)
     if name not in known:
         versions = sorted(folder.name for folder in PATCHES.glob("sglang-*"))
@@ -187,5 +188,11 @@ def _refused(patch: FilePatch, now: str, forward: Placement) -> FileState:
 
 
 def patch_names(version: str | None) -> list[str]:
-    """The patches that there are for SGLang ``version``."""
-    return sorted(file.stem for file in (PATCHES / f"sglang-{version}").glob("*.patch"))
+    """The patches that there are for SGLang ``version``; for one that is no release, those of the newest release that
+    is not later: they go in only where their exact lines stand."""
+    return sorted(file.stem for file in _folder(version).glob("*.patch"))
+
+
+def _folder(version: str | None) -> Path:
+    released = [folder.name.removeprefix("sglang-") for folder in PATCHES.glob("sglang-*")]
+    return PATCHES / f"sglang-{nearest_release(version, released)}"

@@ -13,6 +13,7 @@ from helpers.source.checkout import Checkout
 from helpers.source.journal import above, application, in_force, layers, plain
 from helpers.source.patch_report import Action, OldServer, PatchedFile, PatchReport, Relying
 from helpers.source.patch_state import FileState, Patch, evaluate, overall
+from helpers.source.whose import options
 from helpers.uploads import call
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class View:
     Args:
         wanted: the patch as it is here; None takes the one that the journal keeps under ``name``.
         root: the folder that the patch's paths are relative to.
-        pids: servers that import from it.
+        python, env: what imports it. pids: servers that import from it.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class View:
         root: str,
         version: str | None,
         python: str,
+        env: Mapping[str, str] | None = None,
         pids: tuple[int, ...] = (),
     ) -> None:
         self.box, self.name, self.root, self.version = box, name, root, version
         self._python, self._pids, self._wanted = python, pids, wanted
+        self._whose = options(python, env)
         answer = self._read(wanted)
         self.journal: list[dict[str, Any]] = answer["journal"]
         self.entry = application(self.journal, name, root)
@@ -135,7 +138,7 @@ class View:
         hint = {
             "WB-PATCH-CONFLICT": f"workbook show {box} {plain(worst.path)} 1:40, and compare with the patch",
             "WB-PATCH-AMBIGUOUS": f"compare {worst.path} with the patch, and mend the patch's line numbers or context",
-            "WB-PATCH-DRIFTED": f"workbook patch {box} revert {name}"
+            "WB-PATCH-DRIFTED": f"workbook patch {box} revert {name} {self._whose}"
             + (" --force takes out its lines and keeps the rest" if self.state == "drifted" else ", then apply"),
         }
         return RemoteFailed(
@@ -152,7 +155,7 @@ class View:
             "WB-PATCH-STACKED",
             f"patch {self.name!r} on {self.box.name} lies under {', '.join(self.above)}, on the same file",
             expected="patches taken out in the reverse order of their going in",
-            next=f"workbook patch {self.box.name} revert {self.above[-1]}",
+            next=f"workbook patch {self.box.name} revert {self.above[-1]} {self._whose}",
         )
 
     def _read(self, patch: Patch | None) -> dict[str, Any]:
@@ -228,7 +231,7 @@ def replace(
             error["code"],
             f"patch {name!r} on {box.name}: {error['message']}",
             expected="files that this login may replace, that nobody else edits just now, and that still compile",
-            next=f"workbook patch {box.name} status {name}",
+            next=f"workbook patch {box.name} status {name} {options(python)}",
         )
 
 

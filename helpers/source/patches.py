@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from helpers.errors import RemoteFailed, UsageError
+from helpers.screen import as_typed
 from helpers.source.checkout import Checkout, find_checkout
 from helpers.source.imported import importing
 from helpers.source.journal import application
@@ -22,6 +23,7 @@ from helpers.source.patch_report import PatchReport as PatchReport
 from helpers.source.patch_report import Relying as Relying
 from helpers.source.patch_state import Patch, is_path, load_patch, patch_names
 from helpers.source.patch_view import View
+from helpers.source.whose import options
 from helpers.uploads import call
 
 if TYPE_CHECKING:
@@ -115,7 +117,8 @@ def take_back(box: Box, name: str, *, python: str = "python3", env: Mapping[str,
     except RemoteFailed as error:
         if error.code != "WB-PATCH-IN-USE":
             raise
-        return f"{error.message.partition(': ')[2]}; workbook patch {box.name} revert {name} when that has ended"
+        again = f"workbook patch {as_typed(box.name)} revert {as_typed(name)} {options(python, env)}"
+        return f"{error.message.partition(': ')[2]}; {again} when that has ended"
     return None
 
 
@@ -129,6 +132,7 @@ def _view(box: Box, name: str, python: str, env: Mapping[str, str] | None, *, se
         root=checkout.root,
         version=checkout.version,
         python=python,
+        env=env,
         pids=importing(box, checkout) if servers else (),
     )
 

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from helpers.box.facts.answer import Absent, Answer, Fact, Question, absent_program, failed, loads, unreadable
 from helpers.box.facts.servers import Server
+from helpers.box.result import printable
 from helpers.source.checkout import ASK
+from helpers.source.whose import DECIDES
 
 FACT = "engine"
-# What decides where an interpreter imports from; what a server did not have, its question has not either.
-_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH", "PYTHONNOUSERSITE", "PYTHONUSERBASE", "LD_LIBRARY_PATH")
 
 
 class Engine(Fact):
@@ -68,7 +68,7 @@ def parse(answer: Answer) -> Engine | Absent:
 def surroundings(server: Server) -> dict[str, str | None]:
     """The part of a server's environment that decides what it imports, as changes to a session's."""
     env = server.process.env or {}
-    return {name: env.get(name) for name in _PYTHON}
+    return {name: env.get(name) for name in DECIDES}  # what it did not have, its question has not either
 
 
 def unasked(server: Server) -> Absent | None:
@@ -77,12 +77,16 @@ def unasked(server: Server) -> Absent | None:
     Somebody else's interpreter would run somebody else's code with this login's rights.
     """
     process = server.process
+    if process.container is not None or process.same_root is False:  # also where it is another login's, such as root's
+        which = f" ({printable(process.container)})" if process.container else ""
+        return Absent(
+            absent=f"it runs in a container{which}, whose files this login does not see: take an SSH server inside "
+            "that container as the BOX (README, Docker)"
+        )
     if not process.mine:
         return Absent(
             absent=f"it is {process.user}'s: connect as {process.user}, or name the interpreter with --python"
         )
-    if process.same_root is False:
-        return Absent(absent="it runs in a container: connect to that, to see its files")
     if process.interpreter is None or process.env is None:
         return Absent(absent="this login may not look into the process")
     return None

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from helpers.errors import UsageError
 from helpers.library_errors import problem_said, why
+from helpers.source.versions import release_of
 from helpers.tensors.places import met, way_out
 
 SCHEMA = "workbook.capture/1"
@@ -48,12 +49,18 @@ class File(BaseModel):
 
 
 class Engine(BaseModel):
-    """What served."""
+    """What served. ``base``: the release whose rules hold for it, by the word of who served it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     name: str
     version: str
+    base: str | None = None
+
+    @property
+    def release(self) -> str:
+        """The release whose rules hold; the version itself where it is none, and nobody said."""
+        return self.base or release_of(self.version) or self.version
 
 
 class Info(BaseModel):

@@ -166,7 +166,7 @@ def convention_of(info: Info) -> Rule | None:
 
     A rule that is not known by name is read from the release's wheel, where that lies in the cache.
     """
-    engine, version = info.engine.name, info.engine.version
+    engine, version = info.engine.name, info.engine.release
     try:
         wheel = cached_wheel(f"{engine}=={version}")
         return convention_for(engine, version, info.model.architecture, source=wheel)

@@ -43,6 +43,7 @@ def test_every_cause_has_a_case() -> None:
         "WB-SERVE-DIED",
         "WB-SERVE-EMBEDDING-TAP",
         "WB-SERVE-IMPORT",
+        "WB-SERVE-KERNEL-BUILD",
         "WB-SERVE-MISSING-FILE",
         "WB-SERVE-NCCL",
         "WB-SERVE-OUT-OF-MEMORY",
@@ -65,6 +66,22 @@ def test_words_in_the_middle_of_a_line_prove_nothing() -> None:
     lines = ["[2026-01-31 10:00:00] Ignore import error when loading x: No module named 'y'", "KeyError: 'w2_weight'"]
     crash = recognise(lines)
     assert (crash.code, crash.summary) == ("WB-SERVE-DIED", "KeyError: 'w2_weight'")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'g++'",
+        "RuntimeError: Ninja is required to load C++ extensions (pip install ninja to get it)",
+        "RuntimeError: Failed to find C compiler. Please specify via CC environment variable",
+        "subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/x.c', '-O3']' returned non-zero exit status 1.",
+        "/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found",
+        "sh: line 1: ninja: command not found",
+    ],
+)
+def test_what_kernels_are_built_by(line: str) -> None:
+    assert recognise([line]).code == "WB-SERVE-KERNEL-BUILD"
 
 
 def test_an_empty_log_says_so() -> None:

@@ -47,11 +47,14 @@ def start(
     checkout: str = "",
     patches: Sequence[PatchReport] = (),
     journal: int | None = None,
+    **of_profile: Any,
 ) -> Run:
     """``python -c code PORT words...`` as a run of its own id, started with ``patches`` in ``checkout``."""
     port = ask(box, "probe", {"host": "127.0.0.1", "port": None, "folders": []}, python=sys.executable)["port"]
     argv = [sys.executable, "-c", code, str(port), *words]
-    profile = Profile(name="plain", engine="sglang==0.5.9", model="~/models/target", python=sys.executable)
+    profile = Profile(
+        name="plain", engine="sglang==0.5.9", model="~/models/target", python=sys.executable, **of_profile
+    )
     record = {
         "schema": SCHEMA,
         "id": run,

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import shlex
 import shutil
 import stat
 import sys
@@ -18,7 +20,10 @@ import pytest
 import ssh_servers
 
 from helpers.box import Box
+from helpers.cli import main
 from helpers.errors import RemoteFailed, UsageError
+from helpers.serving import Profile
+from helpers.serving import plan as launch_plan
 from helpers.source import find_checkout, patches
 from helpers.source.patch_state import load_patch, patch_names
 from helpers.uploads import call
@@ -204,3 +209,24 @@ def test_the_patch_that_went_in_comes_out_also_after_it_changed_here(
         patches.apply(box, NAME, **how)
     assert patches.revert(box, NAME, **how).proven is True
     assert digest(root) == STOCK
+
+
+@pytest.mark.parametrize("version", ["0.5.9", "0.5.10.dev3+g1a2b3c"])
+def test_what_a_refused_start_says_puts_the_patch_into_its_own_checkout(
+    box: Box, root: Path, how: dict[str, Any], version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Must-show: the command of the message, pasted into a shell; the box's python3 imports another SGLang, or none."""
+    said = (root / "sglang/_version.py").read_text().replace("'0.5.9'", repr(version))
+    (root / "sglang/_version.py").write_text(said)
+    told = Profile(name="x", engine=f"sglang=={version}", engine_base="0.5.9", model="/m", patches=(NAME,), **how, tp=8)
+    with pytest.raises(RemoteFailed, match="WB-SERVE-PATCH-MISSING") as caught:
+        launch_plan(box, told)
+    words = shlex.split(caught.value.next)
+    assert words[:2] == ["workbook", "patch"]
+    assert words[2] == box.name
+    monkeypatch.setattr("helpers.box.connect", lambda name: contextlib.nullcontext(box))
+    with pytest.raises(SystemExit) as ended:
+        main(words[1:])
+    assert not ended.value.code
+    assert patches.status(box, NAME, **how).state == "applied"
+    assert patches.take_back(box, NAME, **how) is None

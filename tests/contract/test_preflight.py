@@ -202,8 +202,17 @@ def test_a_source_of_another_version(made: Made) -> None:
     assert only(made.look(), "engine-version").evidence == {"profile": "0.5.8", "source": "0.5.9"}
 
 
-@pytest.mark.parametrize(("engine", "severity"), [("0.5.9", "error"), ("0.5.23", "info")])
-def test_a_version_that_takes_ids_as_boundaries(case: Made, tmp_path: Path, engine: str, severity: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "base", "severity"),
+    [
+        ("0.5.9", None, "error"),
+        ("0.5.23", None, "info"),
+        ("0.5.23", "0.5.9", "error"),
+    ],  # the last: a word that is wrong
+)
+def test_a_version_that_takes_ids_as_boundaries(
+    case: Made, tmp_path: Path, engine: str, base: str | None, severity: str
+) -> None:
     """The setter's last line as 0.5.23 has it, with that version's name; everything else is 0.5.9."""
     root = copied(tmp_path / "source")
     setter = root / "sglang/srt/models/deepseek_v2.py"
@@ -211,7 +220,7 @@ def test_a_version_that_takes_ids_as_boundaries(case: Made, tmp_path: Path, engi
     setter.write_text(text)
     version = root / "sglang/_version.py"
     version.write_text(version.read_text().replace("'0.5.9'", "'0.5.23'"))
-    case.profile = {"engine": f"sglang=={engine}"}
+    case.profile = {"engine": f"sglang=={engine}", "engine_base": base}
     moved = only(case.look(source=root), "version-moves-ids")
     assert moved.severity == severity
     assert (moved.evidence["boundaries"], moved.evidence["boundaries_on_0_5_9"]) == ([2, 30, 58], [3, 31, 59])

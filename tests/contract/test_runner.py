@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from helpers.paths import ROOT
-from remote import processes
+from remote import processes, starting
 
 # A server that answers /health (a file) and has a child in its group and one that left group and session.
 FAMILY = """
@@ -245,6 +245,66 @@ def test_a_missing_or_broken_model_folder_is_refused_before_anything_starts(runn
     assert "No such file" in answer["error"]["missing"][0]
     assert "not JSON" in answer["error"]["missing"][1]
     assert not (runner.home / ".workbook/runs/m").exists()
+
+
+def in_environment(monkeypatch: pytest.MonkeyPatch, path: str | None, **request: Any) -> tuple[list[str], list[str]]:
+    """The words and the folders of PATH that a server would get in a session with this PATH."""
+    if path is None:
+        monkeypatch.delenv("PATH")
+    else:
+        monkeypatch.setenv("PATH", path)
+    full = {"env": {}, "prepend": {}, "record": {"id": "r"}, **request}
+    argv, env = starting.command_and_environment(full)
+    return argv, env["PATH"].split(":")
+
+
+def test_what_lies_beside_the_interpreter_is_found_as_in_an_activated_environment(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Must-show: ninja beside the profile's interpreter, a session that knows only /usr/bin."""
+    venv = tmp_path / "venv/bin"
+    venv.mkdir(parents=True)
+    (venv / "python").symlink_to(sys.executable)
+    (venv / "ninja").write_text("#!/bin/sh\necho built\n")
+    (venv / "ninja").chmod(0o755)
+    code = "import subprocess, time; subprocess.run(['ninja'], check=True); time.sleep(600)"
+    runner.env["PATH"] = "/usr/bin:/bin"
+    record = runner.start("venv", [str(venv / "python"), "-c", code])
+    until = time.monotonic() + 20
+    log = runner.home / ".workbook/runs/venv/server.log"
+    while log.read_text() != "built\n":
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.1)
+    assert processes.find(record["pid"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "program", "prepend", "expected"),
+    [
+        ("/usr/bin:/bin", "/venv/bin/python", {}, ["/venv/bin", "/usr/bin", "/bin"]),
+        ("/cuda/bin:/usr/bin", "/usr/bin/python3", {}, ["/cuda/bin", "/usr/bin"]),  # nothing is moved to the front
+        ("/usr/bin", "/venv/bin/python", {"PATH": "/cuda/bin"}, ["/cuda/bin", "/venv/bin", "/usr/bin"]),
+        (None, "/venv/bin/python", {}, ["/venv/bin", *os.defpath.split(":")]),
+        (None, "/venv/bin/python", {"PATH": "/cuda/bin"}, ["/cuda/bin", "/venv/bin", *os.defpath.split(":")]),
+    ],
+)
+def test_path_of_a_server(
+    monkeypatch: pytest.MonkeyPatch, path: str | None, program: str, prepend: dict[str, str], expected: list[str]
+) -> None:
+    assert in_environment(monkeypatch, path, argv=[program], prepend=prepend) == ([program], expected)
+
+
+def test_folders_in_front_of_path_do_not_change_which_interpreter_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkout was looked up by the session's python3; another one in a folder of env_prepend is for children."""
+    for name in ("session", "cuda"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "python3").symlink_to(sys.executable)
+    session, cuda = str(tmp_path / "session"), str(tmp_path / "cuda")
+    argv, path = in_environment(monkeypatch, session, argv=["python3", "-m", "x"], prepend={"PATH": cuda})
+    assert argv == [f"{session}/python3", "-m", "x"]
+    assert path == [cuda, session]
 
 
 def test_environment_is_set_prepended_and_marked(runner: Runner) -> None:

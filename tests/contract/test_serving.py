@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -18,6 +19,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ssh_servers
@@ -25,6 +27,7 @@ from box_support import CuttingProxy, target_of
 from serving_support import NOTEBOOK, SERVER, TALKER, start, to_json
 
 from helpers.box import Box, connect
+from helpers.cli import main
 from helpers.commands.serving import runs_table
 from helpers.errors import RemoteFailed, UsageError, WrongResult
 from helpers.investigate import investigate
@@ -196,8 +199,52 @@ def test_a_server_that_is_late_loads_on(box: Box, name: str) -> None:
     with pytest.raises(RemoteFailed, match="not ready after 2 s") as caught:
         run.wait_ready(2, progress=False)
     assert caught.value.code == "WB-SERVE-TIMEOUT"
+    assert caught.value.message.endswith("; it loads on")
+    assert caught.value.next.startswith(f"workbook wait {box.name} {name}; ")
     assert get_run(box, name).state == "alive"
+    with pytest.raises(RemoteFailed, match=r"not ready after 1 s .*; it was stopped") as caught:
+        run.wait_ready(1, progress=False, on_timeout="stop")
+    assert "start_timeout = 2 in its profile" in caught.value.next
+    assert get_run(box, name).state == "stopped"
+
+
+def test_a_server_that_was_late_is_waited_for_again(
+    box: Box, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Must-show: `wait` finds the same server, instead of a second one on the same GPUs."""
+    monkeypatch.setattr("helpers.box.connect", lambda _: contextlib.nullcontext(box))
+
+    def wait(*more: str) -> tuple[object, dict[str, Any]]:
+        with pytest.raises(SystemExit) as ended:
+            main(["wait", box.name, name, "--json", *more])
+        return ended.value.code, json.loads(capsys.readouterr().out)
+
+    run = start(box, name, SERVER, "4")
+    status, late = wait("--timeout", "1")
+    assert (status, late["error"]["code"]) == (4, "WB-SERVE-TIMEOUT")
+    status, told = wait()
+    assert (status, told["id"], told["pid"], told["ready"], told["answers"]) == (0, name, run.pid, True, True)
     run.stop()
+    status, over = wait()
+    assert (status, over["error"]["code"]) == (4, "WB-SERVE-DIED")
+    assert "stopped by" in over["error"]["message"]
+
+
+@pytest.mark.parametrize("told", [None, 1.0])
+def test_a_server_that_is_late_is_told_as_what_became_of_it(
+    box: Box, name: str, monkeypatch: pytest.MonkeyPatch, told: float | None
+) -> None:
+    """A block that ends stops its server: the message may not say that it loads on."""
+    session = importlib.import_module("helpers.serving.session")
+    monkeypatch.setattr(session, "launch", lambda *_, **__: start(box, name, SERVER, "600", start_timeout=2))
+    profile = Profile(name="plain", engine="sglang==0.5.9", model="/m", python=sys.executable)
+    within = "1 s" if told else "2 s"
+    with (
+        pytest.raises(RemoteFailed, match=rf"not ready after {within} .*; it was stopped"),
+        session.serving(box, profile, timeout=told, progress=False),
+    ):
+        pass
+    assert of_run(name) == []
 
 
 def test_a_port_taken_meanwhile_is_seen_before_the_weights_are_loaded(box: Box, name: str) -> None:

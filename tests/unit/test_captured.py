@@ -39,6 +39,7 @@ def test_the_same_configuration_and_tokens(tmp_path: Path) -> None:
         {"sampling": {"max_new_tokens": 1}},
         {"sampling": {}},
         {"engine": {"name": "sglang", "version": "0.5.10"}},
+        {"engine": {"name": "sglang", "version": "0.5.9", "base": "0.5.9"}},
     ],
     ids=lambda change: next(iter(change)),
 )

@@ -13,8 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.acceptance.arms import deciding
 from helpers.errors import UsageError
-from helpers.serving.argv import command_text, masked, masked_argv, model_folders, server_argv
+from helpers.ledger.results.serving import profile_hash
+from helpers.serving.argv import (
+    command_text,
+    masked,
+    masked_argv,
+    masked_profile,
+    model_folders,
+    prepended,
+    server_argv,
+)
 from helpers.serving.profile import Profile, get_profile, load_profiles
 from helpers.serving.stages import percent_of, stage_of
 
@@ -64,6 +74,9 @@ def test_an_unknown_name_tells_the_known_ones_and_the_nearest() -> None:
         ('draft = "~/d"\naux_layer_ids = []\n' + SPECULATION, "profiles.x.aux_layer_ids"),
         ('draft = "~/d"\nspeculation = { num_steps = 3, num_draft_tokens = 8 }', "num_steps . 1 = 4, not 8"),
         ("port = 70000", "profiles.x.port"),
+        ("start_timeout = 0", "profiles.x.start_timeout"),
+        ("start_timeout = inf", "profiles.x.start_timeout"),
+        ('env_prepend = { PYTHONPATH = "/x" }', "which SGLang is served: set it in env"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(tmp_path: Path, table: str, words: str) -> None:
@@ -115,6 +128,29 @@ def test_the_exact_command_line() -> None:
     own = server_argv(profile, home="/home/me", port=30000, draft="/runs/1/draft")
     assert own[own.index("--speculative-draft-model-path") + 1] == "/runs/1/draft"
     assert model_folders(profile, home="/home/me") == ("/home/me/models/kimi", "/home/me/models/eagle")
+
+
+def test_what_is_put_in_front_of_path_like_variables() -> None:
+    profile = Profile(
+        name="x", engine="sglang==0.5.9", model="/m", env_prepend={"PATH": "~/bin:/cuda/bin", "X_TOKEN": "s3cret"}
+    )
+    front = {"PATH": "/h/bin:/cuda/bin", "X_TOKEN": "s3cret"}
+    assert prepended(profile, home="/h", code="/c") == front
+    hooked = profile.model_copy(update={"capture": True})
+    assert prepended(hooked, home="/h", code="/c") == front | {"PYTHONPATH": "/c"}
+    assert masked_profile(profile).env_prepend == {"PATH": "~/bin:/cuda/bin", "X_TOKEN": "***"}
+
+
+def test_a_key_that_came_later_changes_no_hash_that_was_kept() -> None:
+    plain = Profile(name="x", engine="sglang==0.5.9", model="/m")
+    assert plain.unused == {"engine_base", "env_prepend", "start_timeout"}
+    assert not plain.unused & set(deciding(plain))
+    assert Profile(**plain.model_dump(exclude=plain.unused)) == plain
+    patient = plain.model_copy(update={"start_timeout": 7200})
+    assert (deciding(patient), profile_hash(patient)) == (deciding(plain), profile_hash(plain))
+    changed = plain.model_copy(update={"env_prepend": {"PATH": "/b"}})
+    assert deciding(changed)["env_prepend"] == {"PATH": "/b"}
+    assert profile_hash(changed) != profile_hash(plain)
 
 
 def test_a_plain_profile_names_no_drafter() -> None:

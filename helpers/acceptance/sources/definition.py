@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from helpers.errors import UsageError, WrongResult
+from helpers.source.versions import is_before
 
 WITH_BONUS, DRAFTS_ONLY = "L/N", "(L-1)/(N-1)"
 RULES = (WITH_BONUS, DRAFTS_ONLY)
@@ -137,7 +138,7 @@ def rule_of(engine: str | None) -> str | None:
     version = tuple(int(part) for part in named.groups())
     if version <= (0, 5, 10):
         return WITH_BONUS
-    return DRAFTS_ONLY if version >= (0, 5, 23) else None
+    return None if is_before(engine.partition("==")[2], (0, 5, 23)) else DRAFTS_ONLY
 
 
 def accept_rate(length: float, n: int) -> float:

@@ -19,7 +19,8 @@ class Process(Fact):
 
     Attributes:
         start_time: clock ticks since boot. seconds: since it started.
-        mine: it is this login's. same_root: it sees the same files (a container's process does not).
+        mine: it is this login's. same_root: it sees the same files (a container's process does not). container: the one
+            that it runs in, where that shows and the box itself is not in it.
         interpreter: the program as it was called. env: what decides which modules it imports.
         nvidia: it has a GPU open.
     """
@@ -37,6 +38,7 @@ class Process(Fact):
     interpreter: str | None
     env: dict[str, str] | None
     same_root: bool | None
+    container: str | None = None
     nvidia: bool | None
 
 

@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 def profile_hash(profile: Profile) -> str:
     """Twelve digits that stand for a configuration: the same settings under another name or note are the same."""
-    settings = profile.model_dump(mode="json", exclude={"name", "note"})
+    settings = profile.model_dump(mode="json", exclude={"name", "note", *profile.undeciding})
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def settings(profile: Profile) -> dict[str, Any]:
     """A configuration for the report's comparison, its environment masked."""
-    from helpers.serving.argv import masked, masked_argv
+    from helpers.serving.argv import masked_profile
 
-    found: dict[str, Any] = profile.model_dump(mode="json", exclude={"name", "note"})
-    return {**found, "env": masked(profile.env), "extra_args": " ".join(masked_argv(profile.extra_args))}
+    shown = masked_profile(profile)
+    found: dict[str, Any] = shown.model_dump(mode="json", exclude={"name", "note", *profile.undeciding})
+    return {**found, "extra_args": " ".join(shown.extra_args)}
 
 
 @reader("helpers.serving.profile.Profile")
@@ -53,7 +54,9 @@ def record(result: RunRecord) -> Summary:
     return Summary(
         source="run",
         title=f"run of profile {result.profile.name}",
-        summary=f"{result.id}, {result.engine.name} {result.engine.version or '?'}, tp {result.profile.tp}, started "
+        summary=f"{result.id}, {result.engine.name} {result.engine.version or '?'}"
+        + (f" (by its profile's word as {result.engine.base})" if result.engine.base else "")
+        + f", tp {result.profile.tp}, started "
         f"{result.started}",
         values={"argv": list(result.argv), "env": result.env, "port": result.port, "started": result.started},
         run=result.id,

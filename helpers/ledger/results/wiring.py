@@ -81,7 +81,8 @@ def again(path: Path, about: dict[str, Any]) -> str | None:
     texts = "--replay DUMP" if tokens == 1 else asked
     out = path.parent.with_name(f"{path.parent.name}-again") / path.name
     # `serve` puts no patch in by itself, so that no server is patched unasked; a bench and an investigation do.
-    patches = [shlex.quote(patch) for patch in about.get("patches", ())]
+    whose = _whose(profiles, about["profile"])
+    patches = [shlex.quote(patch) + whose for patch in about.get("patches", ())]
     return " && ".join(
         [
             *(f"workbook patch BOX apply {patch}" for patch in patches),
@@ -91,6 +92,20 @@ def again(path: Path, about: dict[str, Any]) -> str | None:
             *(f"workbook patch BOX revert {patch}" for patch in patches),
         ]
     )
+
+
+def _whose(profiles: Path, name: str) -> str:
+    """What names the profile's SGLang to `workbook patch`, where that is not the box's own ``python3``'s."""
+    from helpers.errors import UsageError
+    from helpers.serving.profile import get_profile
+    from helpers.source.whose import options
+
+    try:
+        profile = get_profile(name, profiles)
+    except UsageError:
+        return ""
+    said = options(profile.python, profile.env)
+    return "" if said == options("python3") else f" {said}"
 
 
 @reader("helpers.tensors.dumps.sample.Dump")

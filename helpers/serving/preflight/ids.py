@@ -87,6 +87,9 @@ def _version(facts: Facts) -> Iterator[Finding]:
             yield _moved(facts, "error", f"{both}, and there {list(ids)} tap other boundaries", before)
         else:
             yield found("engine-version", "error", both, profile=wanted, source=version)
+    elif moved and facts.profile.engine_base == "0.5.9":
+        said = "engine_base says that the rules of sglang 0.5.9 hold here, and these ids tap other boundaries"
+        yield _moved(facts, "error", said, before)
     elif moved and version not in (None, "0.5.9") and not (taps and taps.traps):
         said = f"sglang {version} takes these ids as they are; 0.5.9 added one"
         yield _moved(facts, "info", said, before)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from helpers.serving.preflight.facts import Facts
 from helpers.serving.preflight.finding import Finding, found
+from helpers.source.whose import options
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -22,6 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             fix=f"workbook patch BOX plan {conflict.patch} shows it; make the patch anew for this source",
         )
     if how.differs:
+        whose = options(facts.profile.python, facts.profile.env)
         words = []
         if how.absent:
             words.append(f"{', '.join(how.absent)} {_is(how.absent)} not in it, and a start waits for that")
@@ -36,8 +38,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             extra=list(how.extra),
             fix="; ".join(
                 [
-                    *(f"workbook patch BOX apply {name}" for name in how.absent),
-                    *(f"workbook patch BOX revert {name}, or name it in the profile" for name in how.extra),
+                    *(f"workbook patch BOX apply {name} {whose}" for name in how.absent),
+                    *(f"workbook patch BOX revert {name} {whose}, or name it in the profile" for name in how.extra),
                 ]
             ),
         )
