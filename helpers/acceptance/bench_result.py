@@ -18,6 +18,7 @@ from helpers.acceptance.measurement import Measurement, measurement
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.versus import Versus, text_differences, versus
 from helpers.errors import RemoteFailed
+from helpers.serving.profile import Profile
 from helpers.serving.profile_file import PROFILE_FILE
 
 SCHEMA = "workbook.bench/1"
@@ -162,7 +163,17 @@ def summed(
     answered = {arm.name: [load for load in loads[arm.name] if load.answers] for arm in arms}
     greedy, base = settings.temperature == 0, arms[0]
     others = [arm for arm in arms[1:] if answered[arm.name] and answered[base.name]]
-    against = tuple(versus(arm.name, loads[arm.name], base.name, loads[base.name], greedy=greedy) for arm in others)
+    against = tuple(
+        versus(
+            arm.name,
+            loads[arm.name],
+            base.name,
+            loads[base.name],
+            greedy=greedy,
+            topk=(topk_of(arm.profile), topk_of(base.profile)),
+        )
+        for arm in others
+    )
     texts = {one.candidate: one for one in against}
     measured = []
     for arm in arms:
@@ -192,6 +203,11 @@ def summed(
         warnings=(*_warnings(arms, answered, settings), *_started_once(starts)),
         loads=loads,
     )
+
+
+def topk_of(profile: Profile) -> int:
+    """Branches a draft step; 1 without speculation."""
+    return 1 if profile.speculation is None else profile.speculation.topk
 
 
 def over_starts_too(one: Versus, mine: Measurement, base: Measurement) -> Versus:

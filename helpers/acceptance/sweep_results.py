@@ -33,6 +33,7 @@ FIGURES = (
     "survival_ci95",
     "histogram",
     "verify_steps",
+    "proposed",
     "tokens_per_s",
     "tokens_per_s_low",
     "tokens_per_s_high",

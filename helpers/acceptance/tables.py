@@ -45,12 +45,17 @@ def length_rows(rows: Iterable[tuple[str, Measurement]]) -> pd.DataFrame:
     """Accept length against draft steps: columns ``profile``, ``num_steps``, ``accept_length``, ``low``, ``high``.
 
     Args:
-        rows: (curve that the point belongs to, measurement), of chains: proposed drafts are num_steps a verify step.
+        rows: (curve that the point belongs to, measurement). A tree's interval is of its proposed drafts, too.
     """
     import pandas as pd
 
     table = [
-        (curve, len(row.survival), row.accept_length, *(1 + len(row.survival) * end for end in row.ci95))
+        (
+            curve,
+            len(row.survival),
+            row.accept_length,
+            *(1 + (row.drafts_per_step or len(row.survival)) * end for end in row.ci95),
+        )
         for curve, row in rows
         if row.survival is not None and row.ci95 is not None
     ]
@@ -150,7 +155,8 @@ def comparison(
     Returns:
         Index: names. Columns: settings that differ, ``accept_length``, ``accept_rate``, ``low``, ``high`` (its 95%
         interval), ``verify_steps``, ``tokens_per_s``, ``requests``, ``greedy_equal``, and against the baseline
-        ``accept_length_delta``, ``accept_rate_delta``, ``speed_ratio`` (NaN where a side has none).
+        ``accept_length_delta``, ``accept_rate_delta``, ``speed_ratio`` (NaN where a side has none; the rate's also
+        where the two draft different numbers a verify step).
 
     Raises:
         UsageError: ``WB-BASELINE-MISSING`` when no row has that name.
@@ -184,7 +190,7 @@ def comparison(
                 "requests": row.requests,
                 "greedy_equal": row.greedy_equal,
                 "accept_length_delta": _minus(row.accept_length, pinned.accept_length),
-                "accept_rate_delta": _minus(row.accept_rate, pinned.accept_rate),
+                "accept_rate_delta": _minus(row.accept_rate, pinned.accept_rate) if alike(row, pinned) else None,
                 "speed_ratio": row.tokens_per_s / pinned.tokens_per_s,
             }
         )
@@ -195,6 +201,12 @@ def comparison(
         found[key] = pd.Series([values[name] for name in names], index=found.index, dtype=object)
     found["verify_steps"] = found["verify_steps"].astype("Int64")
     return found
+
+
+def alike(row: Measurement, other: Measurement) -> bool:
+    """Whether two accept rates are of the same thing, as far as is known: equal drafts a verify step."""
+    drafts = {one.drafts_per_step for one in (row, other)} - {None}
+    return len(drafts) < 2
 
 
 def differences(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -14,6 +14,8 @@ from helpers.ledger.records import Outcome
 
 FEW = "{n} is too few requests for a verdict, which takes at least {least}"
 
+NO_PROMISE = "{tree}, and what training promised is a chain's; compare accept lengths"
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -64,6 +66,8 @@ def judge_shortfall(measured: Measurement, promised: float) -> Judged:
         return Judged("inconclusive", FEW.format(n=measured.requests, least=ENOUGH))
     if measured.ci95 is None:
         return Judged("inconclusive", "the accept rate has no interval")
+    if measured.tree is not None:
+        return Judged("inconclusive", NO_PROMISE.format(tree=measured.tree))
     low, high = measured.ci95
     if high < promised:
         return Judged("confirmed")
@@ -95,6 +99,8 @@ def judge_fix(gain: PairedDifference, mended: Measurement, *, promised: float, e
 def _reaches(mended: Measurement, promised: float) -> Judged:
     if mended.ci95 is None:
         return Judged("inconclusive", f"the accept rate of {mended.name} has no interval")
+    if mended.tree is not None:
+        return Judged("inconclusive", NO_PROMISE.format(tree=mended.tree))
     if mended.ci95[1] < promised:
         return Judged("refuted", f"the interval of {mended.name} does not reach {promised:.0%}")
     return Judged("confirmed")

@@ -9,8 +9,10 @@ from helpers.acceptance.sources.records import Answered
 from helpers.acceptance.sources.result import Counters, Part, Size, spread_of
 from helpers.errors import UsageError
 
-#: Beyond this, N - 1 is taken for the size of a tree, and survival ends with the longest acceptance met.
+#: Beyond this, N - 1 is no chain's length but the size of a tree.
 LONGEST_CHAIN = 16
+#: So far beyond the longest acceptance that was met, N - 1 may be the size of a tree as well as a chain's length.
+MARGIN = 1
 
 
 class Responses:
@@ -121,15 +123,28 @@ class Responses:
             warnings.append("no histogram in some answers: survival not told")
             return None
         longest = max(len(r.histogram or ()) for r in rows) - 1
+        drafts = width
         if self.num_steps is not None:
             width = max(self.num_steps, longest)
-        elif width > LONGEST_CHAIN:
-            warnings.append(
-                f"{width} drafts a verify step are a tree's size, not its depth: survival ends at {longest}, the "
-                "longest acceptance met; this accept rate is not comparable with a chain's"
-            )
+            if drafts > self.num_steps:
+                warnings.append(
+                    f"{drafts} drafts a verify step in {self.num_steps} draft steps are a tree: at most "
+                    f"{self.num_steps} of them can be accepted, and this accept rate is not comparable with a chain's"
+                )
+        elif width > longest + MARGIN:
+            if width > LONGEST_CHAIN:
+                warnings.append(
+                    f"{width} drafts a verify step are a tree's size, not its depth: survival ends at {longest}, the "
+                    "longest acceptance met; this accept rate is not comparable with a chain's"
+                )
+            else:
+                warnings.append(
+                    f"whether {width} drafts a verify step are a chain's length or a tree's size these counts do not "
+                    f"tell: survival ends at {longest}, the longest acceptance met; of a tree the accept rate is not "
+                    "comparable with a chain's (--num-steps says how deep it is)"
+                )
             width = longest
-        width = max(width, longest)
+        width = max(width, longest, 1)
         return [sum(r.histogram[i] for r in rows if r.histogram and i < len(r.histogram)) for i in range(width + 1)]
 
     @staticmethod

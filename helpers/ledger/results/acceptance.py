@@ -56,7 +56,7 @@ def again(result: Measurement) -> str:
     )
 
 
-@reader("helpers.acceptance.measurement.PairedDifference")
+@reader("helpers.acceptance.differences.PairedDifference")
 def difference(result: PairedDifference) -> Summary:
     """Two configurations, prompt by prompt."""
     return Summary(
@@ -80,6 +80,8 @@ def versus(result: Versus) -> Summary:
         said.append(f"{result.speed.ratio:.2f} [{low:.2f}, {high:.2f}] times the tokens/s{once}")
     if result.accept_rate is not None:
         said.append(difference(result.accept_rate).summary)
+    if result.rates_apart is not None:
+        said.append(f"accept rates are not compared: {result.rates_apart}")
     if result.break_even is not None:
         said.append(f"break-even accept length {result.break_even}")
     said.append(f"{result.differing} of {result.compared} texts differ")

@@ -174,11 +174,12 @@ def replay(result: Replay) -> Summary:
     """What acceptance a wiring gives, from the capture."""
     taps = ", ".join(map(str, result.taps))
     entropy = f", step-1 cross-entropy {result.cross_entropy:.4f} nats" if result.cross_entropy is not None else ""
+    notes = "".join(f"; {note}" for note in result.notes)
     return Summary(
         source="replay",
         title=f"replay of the taps {taps}",
         summary=f"accept rate {rate(result.accept_rate, result.ci95)}, accept length {result.accept_length:.2f}"
-        f"{entropy}",
+        f"{entropy}{notes}",
         values=result.model_dump(mode="json"),
         seed=0,
         n=result.verify_steps,
