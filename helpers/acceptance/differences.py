@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from helpers.acceptance.intervals import paired_difference, ratio_interval
 from helpers.acceptance.load_records import Load
+from helpers.acceptance.per_prompt import per_prompt
 from helpers.errors import UsageError
 from helpers.notebook_text import Worded
 
@@ -49,7 +50,9 @@ class Side(BaseModel):
 class PairedDifference(Worded, BaseModel):
     """Accept rate of one profile minus another's over the same prompts, with a paired 95% interval.
 
-    ``sides``: both rates, of the first and the second; None where only the difference is known.
+    Attributes:
+        requests: how many pairs: prompts, each with all answers to it.
+        sides: both rates, of the first and the second; None where only the difference is known.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -66,15 +69,30 @@ class PairedDifference(Worded, BaseModel):
         first, second = (f" {side}" for side in self.sides) if self.sides else ("", "")
         return (
             f"accept rate of {self.first}{first} minus that of {self.second}{second}: {100 * self.difference:+.1f} "
-            f"points [{100 * low:+.1f}, {100 * high:+.1f}], paired over {self.requests} requests"
+            f"points [{100 * low:+.1f}, {100 * high:+.1f}], paired over {self.requests} prompts"
         )
 
 
 def compare(first_name: str, first: Load, second_name: str, second: Load) -> PairedDifference:
-    """Paired comparison of two loads' accept rates; both answered the same prompts in the same order."""
+    """Paired comparison of two loads' accept rates; both answered the same prompts in the same order.
+
+    A pair is a prompt: answers to it with several seeds are added up, on both sides.
+
+    Raises:
+        UsageError: ``WB-RATES-APART``, as `paired`; ``WB-COUNTERS-NONE`` where a side has no counters.
+    """
     if [a.id for a in first.answers] != [a.id for a in second.answers]:
         raise ValueError(f"{first_name} and {second_name} answered different prompts")
-    return paired(first_name, first.counters, second_name, second.counters)
+    one, other = per_prompt([first]), per_prompt([second])
+    common = [id for id in one if one[id].proposed and other[id].proposed]
+    if not common:
+        raise UsageError(
+            "WB-COUNTERS-NONE",
+            f"{first_name} and {second_name} have counters to no prompt in common",
+            expected="two servers with speculation, asked over an endpoint that tells counters (generate)",
+            next="compare their speeds: workbook bench BOX RUN RUN",
+        )
+    return paired(first_name, [one[id] for id in common], second_name, [other[id] for id in common])
 
 
 def paired(first_name: str, first: Sequence[Counted], second_name: str, second: Sequence[Counted]) -> PairedDifference:

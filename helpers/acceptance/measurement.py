@@ -35,6 +35,8 @@ class Measurement(BaseModel):
         survival: ``survival[i]`` is S(i + 1); survival_ci95 its intervals.
         verify_steps: n of the rates. proposed: drafts that were proposed in them; with topk > 1 the whole tree's.
         requests: answers that came to their end. asked: how many there were to be.
+        prompts: how many different prompts they are to: what intervals draw, and what a verdict counts. Answers to one
+            prompt, of several seeds or passes, are one. None in rows of an earlier version.
         tokens_per_s: new tokens per second in which requests were in flight, prefill included (with one at a time: of
             request time). tokens_per_s_ci95: its interval at this many in flight.
         greedy_equal: every greedy text equals the baseline's; None where there is no baseline, or nothing was greedy.
@@ -66,6 +68,7 @@ class Measurement(BaseModel):
     verify_steps: int | None = None
     proposed: int | None = None
     requests: int
+    prompts: int | None = None
     tokens_per_s: float
     tokens_per_s_ci95: tuple[float, float] | None = None
     greedy_equal: bool | None
@@ -94,6 +97,11 @@ class Measurement(BaseModel):
     def starts(self) -> int | None:
         """Starts of a server that asked all prompts, as far as runs are known: a load that was cut has more runs."""
         return min(len(set(self.runs)), self.passes) or None
+
+    @property
+    def units(self) -> int:
+        """Prompts that intervals draw; where they were not counted, the answers of one pass, the most there can be."""
+        return -(-self.requests // self.passes) if self.prompts is None else self.prompts
 
     @property
     def drafts_per_step(self) -> float | None:
@@ -141,6 +149,7 @@ def measurement(
         aux_layer_ids=None if profile.aux_layer_ids is None else list(profile.aux_layer_ids),
         boundaries=None if boundaries is None else list(boundaries),
         requests=sum(len(one.answers) for one in loads),
+        prompts=len(sums),
         asked=sum(len(one.answers) if one.asked is None else one.asked for one in loads),
         greedy_equal=None if baseline is None else difference is None,
         first_difference=difference,

@@ -172,7 +172,7 @@ def summary(
     return [
         f"Miswired (ids {ids(wrong.aux_layer_ids)}), the server accepts {rate(wrong)} of the drafts; with the ids of "
         f"training ({ids(right.aux_layer_ids)}) {rate(right)}. n = {wrong.verify_steps} and {right.verify_steps} "
-        f"verify steps over the same {right.requests} prompts.",
+        f"verify steps over the same {right.units} prompts.",
         f"Cause, from captured tensors ({diagnosis['aligned_tokens']} aligned tokens): {cause(diagnosis)}",
         f"The diagnosis named the ids {ids(mended.aux_layer_ids)}. Served with them, acceptance is {rate(mended)}; "
         f"prompt by prompt, {_ahead(mended_over_right)}.",

@@ -66,7 +66,7 @@ def difference(result: PairedDifference) -> Summary:
         values=result.model_dump(mode="json"),
         seed=0,
         n=result.requests,
-        unit="requests",
+        unit="prompts",
     )
 
 
