@@ -23,8 +23,8 @@ ENOUGH = 8
 T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 
 
-def few(requests: int) -> str | None:
-    """What has to be said beside an interval over so few requests; None where nothing has.
+def few(requests: int, unit: str = "request") -> str | None:
+    """What has to be said beside an interval over so few requests (or other units); None where nothing has.
 
     >>> few(1)
     'over 1 request: nothing is known of others, and an interval over it says nothing'
@@ -33,8 +33,8 @@ def few(requests: int) -> str | None:
     if requests >= ENOUGH:
         return None
     if requests == 1:
-        return "over 1 request: nothing is known of others, and an interval over it says nothing"
-    return f"over {requests} requests: an interval drawn from so few is too narrow; decide nothing on it"
+        return f"over 1 {unit}: nothing is known of others, and an interval over it says nothing"
+    return f"over {requests} {unit}s: an interval drawn from so few is too narrow; decide nothing on it"
 
 
 def ratio_interval(
