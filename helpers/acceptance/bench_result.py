@@ -70,17 +70,12 @@ class Bench:
     @property
     def command(self) -> str:
         """The same by the command line, with the servers started for it; BOX and PROMPTS stand for themselves."""
-        names, passes, seeds = [arm.name for arm in self.arms], self.arms[0].passes, self.settings.seeds
-        words = ["workbook", "bench", "BOX", *names, "--pairs", str(passes), "--prompts", "PROMPTS"]
-        words += ["--profiles", str(self.folder / PROFILE_FILE), "--new-tokens", str(self.settings.max_new_tokens)]
-        words += ["--limit", str(self.asked // (len(names) * passes * len(seeds)))]
-        if self.settings.temperature:
-            words += ["--temperature", str(self.settings.temperature), *(w for s in seeds for w in ("--seed", str(s)))]
-        if self.settings.concurrency > 1:
-            words += ["--concurrency", str(self.settings.concurrency)]
-        if self.settings.endpoint != "generate":
-            words += ["--endpoint", self.settings.endpoint]
-        return shlex.join(words)
+        every = {name: loads for name, loads in self.loads.items() if loads}
+        passes = max((len(loads) for loads in every.values()), default=self.arms[0].passes)
+        prompts = self.asked // (max(len(every), len(self.arms)) * passes * len(self.settings.seeds))
+        words = ["workbook", "bench", "BOX", *(every or (arm.name for arm in self.arms)), "--pairs", str(passes)]
+        words += ["--prompts", "PROMPTS", "--profiles", str(self.folder / PROFILE_FILE), *self.settings.options]
+        return shlex.join([*words, "--limit", str(prompts)])
 
     def whole(self) -> Bench:
         """Itself, where no answer is missing; for a notebook, which must not go on with half of one.
@@ -158,7 +153,7 @@ def summed(
             seen |= {arm.name} if told else set()
             kept = tuple(counted(from_row(row)) for row in found)
             loads.setdefault(arm.name, []).append(
-                Load(kept, settings.max_new_tokens, settings.concurrency, len(mine), failure)
+                Load(kept, settings.max_new_tokens, settings.concurrency, len(mine), failure, settings)
             )
     answered = {arm.name: [load for load in loads[arm.name] if load.answers] for arm in arms}
     greedy, base = settings.temperature == 0, arms[0]

@@ -15,6 +15,7 @@ from helpers.acceptance.differences import compare as compare
 from helpers.acceptance.differences import paired as paired
 from helpers.acceptance.intervals import ratio_interval
 from helpers.acceptance.load_records import Load, first_difference
+from helpers.acceptance.load_settings import LoadSettings
 from helpers.acceptance.per_prompt import Sums, per_prompt
 from helpers.serving.profile import Profile
 
@@ -48,6 +49,7 @@ class Measurement(BaseModel):
             what the speed model takes. decode_steps: its n.
         passes: how often the prompts were asked, and servers started for it. by_pass: the step times of each, where a
             bench wrote them down; the break-even is told by them, start by start.
+        settings: how it was asked; None where that is not known, or passes were asked in different ways.
         patches: that were in the engine's source: of the runs, ``name@hash``, else those that the profile asks for;
             None where nobody knows.
         run: the run's id; of several (passes, a load that went on after a cut) all, with commas.
@@ -87,6 +89,7 @@ class Measurement(BaseModel):
     passes: int = 1
     by_pass: tuple[Pass, ...] = ()
     patches: list[str] | None = None
+    settings: LoadSettings | None = None
 
     @property
     def runs(self) -> list[str]:
@@ -156,6 +159,7 @@ def measurement(
         run=run,
         concurrency=loads[0].concurrency,
         passes=len(loads),
+        settings=loads[0].settings if all(one.settings == loads[0].settings for one in loads) else None,
         patches=list(profile.patches if patches is None else patches),
         **_speed(profile, loads, sums),
         **_acceptance(profile, loads, sums),
