@@ -84,7 +84,8 @@ def prediction_rows(model: SpeedModel) -> pd.DataFrame:
 
     Columns ``num_steps``, ``accept_length``, ``seconds``, ``tokens_per_s``, ``low``, ``high`` (95%, or the bounds where
     survival is extrapolated and nothing else is known), ``break_even``, ``break_even_low``, ``break_even_high`` (95%
-    over starts; NaN where there was one, or the number of steps was not measured), ``starts``, ``ratio``, ``basis``.
+    over starts; NaN where there was one, or the number of steps was not measured), ``starts``, ``ratio``, ``basis``,
+    ``baseline_low``, ``baseline_high`` (95% of the speed without speculation; NaN where it has no interval).
     """
     import pandas as pd
 
@@ -105,11 +106,13 @@ def prediction_rows(model: SpeedModel) -> pd.DataFrame:
                 *((None, None, starts) if over is None else (*over.bounds, over.starts)),
                 point.ratio,
                 basis,
+                *(model.baseline_ci95 or (None, None)),
             )
         )
     names = ["num_steps", "accept_length", "seconds", "tokens_per_s", "low", "high", "break_even"]
-    found = pd.DataFrame(table, columns=[*names, "break_even_low", "break_even_high", "starts", "ratio", "basis"])
-    return found.astype({"break_even_low": float, "break_even_high": float, "starts": "Int64"})
+    ends = ["break_even_low", "break_even_high"], ["baseline_low", "baseline_high"]
+    found = pd.DataFrame(table, columns=[*names, *ends[0], "starts", "ratio", "basis", *ends[1]])
+    return found.astype({**dict.fromkeys([*ends[0], *ends[1]], float), "starts": "Int64"})
 
 
 def counters_rows(found: Mapping[str, Counters]) -> pd.DataFrame:

@@ -223,6 +223,7 @@ def _speed(base: Measurement, right: Measurement, mended: Measurement, wrong: Me
     if right.tokens_per_s <= base.tokens_per_s:
         own, its = right.tokens_per_s_ci95, base.tokens_per_s_ci95
         apart = own is not None and its is not None and own[1] < its[0]
+        apart = apart and 1 not in (right.starts, base.starts)  # over prompts alone, which know nothing of a restart
         paying = "Speculation does not pay here" if apart else "That speculation pays is not shown here"
         return f"Speed on this CPU: {figures}. {paying}; the lab shows what miswiring costs."
     return (
