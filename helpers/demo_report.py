@@ -61,7 +61,7 @@ def write_demo_report(
     tokens = (
         f"run {capture.info.run}, {compared.tokens} tokens, capture rank0 sha256 {capture.info.files[0].sha256[:12]}"
     )
-    load = f"{rows[0].requests} held-out prompts, {max_new_tokens} new tokens each, greedy; runs " + ", ".join(
+    load = f"{rows[0].units} held-out prompts, {max_new_tokens} new tokens each, greedy; runs " + ", ".join(
         f"{r.name} {(r.run or '').rsplit('-', 1)[-1]}" for r in rows if r.accept_rate is not None
     )
     sections = [

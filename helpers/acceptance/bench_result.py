@@ -18,6 +18,7 @@ from helpers.acceptance.measurement import Measurement, measurement
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.versus import Versus, text_differences, versus
 from helpers.errors import RemoteFailed
+from helpers.serving.profile import Profile
 from helpers.serving.profile_file import PROFILE_FILE
 
 SCHEMA = "workbook.bench/1"
@@ -69,17 +70,12 @@ class Bench:
     @property
     def command(self) -> str:
         """The same by the command line, with the servers started for it; BOX and PROMPTS stand for themselves."""
-        names, passes, seeds = [arm.name for arm in self.arms], self.arms[0].passes, self.settings.seeds
-        words = ["workbook", "bench", "BOX", *names, "--pairs", str(passes), "--prompts", "PROMPTS"]
-        words += ["--profiles", str(self.folder / PROFILE_FILE), "--new-tokens", str(self.settings.max_new_tokens)]
-        words += ["--limit", str(self.asked // (len(names) * passes * len(seeds)))]
-        if self.settings.temperature:
-            words += ["--temperature", str(self.settings.temperature), *(w for s in seeds for w in ("--seed", str(s)))]
-        if self.settings.concurrency > 1:
-            words += ["--concurrency", str(self.settings.concurrency)]
-        if self.settings.endpoint != "generate":
-            words += ["--endpoint", self.settings.endpoint]
-        return shlex.join(words)
+        every = {name: loads for name, loads in self.loads.items() if loads}
+        passes = max((len(loads) for loads in every.values()), default=self.arms[0].passes)
+        prompts = self.asked // (max(len(every), len(self.arms)) * passes * len(self.settings.seeds))
+        words = ["workbook", "bench", "BOX", *(every or (arm.name for arm in self.arms)), "--pairs", str(passes)]
+        words += ["--prompts", "PROMPTS", "--profiles", str(self.folder / PROFILE_FILE), *self.settings.options]
+        return shlex.join([*words, "--limit", str(prompts)])
 
     def whole(self) -> Bench:
         """Itself, where no answer is missing; for a notebook, which must not go on with half of one.
@@ -157,12 +153,22 @@ def summed(
             seen |= {arm.name} if told else set()
             kept = tuple(counted(from_row(row)) for row in found)
             loads.setdefault(arm.name, []).append(
-                Load(kept, settings.max_new_tokens, settings.concurrency, len(mine), failure)
+                Load(kept, settings.max_new_tokens, settings.concurrency, len(mine), failure, settings)
             )
     answered = {arm.name: [load for load in loads[arm.name] if load.answers] for arm in arms}
     greedy, base = settings.temperature == 0, arms[0]
     others = [arm for arm in arms[1:] if answered[arm.name] and answered[base.name]]
-    against = tuple(versus(arm.name, loads[arm.name], base.name, loads[base.name], greedy=greedy) for arm in others)
+    against = tuple(
+        versus(
+            arm.name,
+            loads[arm.name],
+            base.name,
+            loads[base.name],
+            greedy=greedy,
+            topk=(topk_of(arm.profile), topk_of(base.profile)),
+        )
+        for arm in others
+    )
     texts = {one.candidate: one for one in against}
     measured = []
     for arm in arms:
@@ -192,6 +198,11 @@ def summed(
         warnings=(*_warnings(arms, answered, settings), *_started_once(starts)),
         loads=loads,
     )
+
+
+def topk_of(profile: Profile) -> int:
+    """Branches a draft step; 1 without speculation."""
+    return 1 if profile.speculation is None else profile.speculation.topk
 
 
 def over_starts_too(one: Versus, mine: Measurement, base: Measurement) -> Versus:

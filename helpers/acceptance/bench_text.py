@@ -67,6 +67,8 @@ def versus_text(one: Versus) -> list[str]:
         said += f" speed x {one.speed.ratio:.3f} {_interval(one.speed.ci95, 3)} ({one.speed.prompts} prompts{pairs})"
     if one.accept_rate is not None:
         said += f"; accept rate {one.accept_rate.difference:+.3f} {_interval(one.accept_rate.ci95, 3, '+')}"
+    if one.rates_apart is not None:
+        said += f"; accept rates not compared: {one.rates_apart}"
     if one.break_even is not None:
         said += f"; break-even accept length {one.break_even}"
     if one.greedy_equal is not None:

@@ -58,7 +58,7 @@ def run_load(
             kept.append(counted(answer))
     order = {(request.prompt.id, request.seed): place for place, request in enumerate(requests)}
     kept.sort(key=lambda answer: order[answer.id, answer.seed])
-    return Load(tuple(kept), settings.max_new_tokens, settings.concurrency, len(requests))
+    return Load(tuple(kept), settings.max_new_tokens, settings.concurrency, len(requests), settings=settings)
 
 
 def warmups(prompts: Sequence[Prompt], settings: LoadSettings) -> list[Request]:

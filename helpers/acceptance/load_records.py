@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from helpers.acceptance.counters import RequestCounters, from_meta_info
+from helpers.acceptance.load_settings import LoadSettings
 
 
 class Failure(BaseModel):
@@ -107,6 +108,7 @@ class Load:
         concurrency: requests that were kept in flight.
         asked: how many answers there were to be; None: as many as there are.
         failure: why there are fewer.
+        settings: how it was asked, where that is known; what a command that asks again takes.
     """
 
     answers: tuple[Answer, ...]
@@ -114,6 +116,7 @@ class Load:
     concurrency: int = 1
     asked: int | None = None
     failure: Failure | None = None
+    settings: LoadSettings | None = None
 
     @property
     def partial(self) -> bool:

@@ -65,6 +65,25 @@ class LoadSettings(BaseModel):
         """What a result depends on."""
         return self.model_dump(mode="json", exclude=set(PATIENCE))
 
+    @property
+    def options(self) -> list[str]:
+        """The words of `workbook bench` that ask so: all that a result depends on, where it is not the default.
+
+        >>> LoadSettings(temperature=0.7, seeds=(1, 2), concurrency=4).options[2:]
+        ['--temperature', '0.7', '--seed', '1', '--seed', '2', '--concurrency', '4']
+        """
+        words = ["--new-tokens", str(self.max_new_tokens)]
+        words += ["--natural-end"] if self.natural_end else []
+        plain = LoadSettings()
+        for name in ("temperature", "top_p"):
+            value = getattr(self, name)
+            words += [f"--{name.replace('_', '-')}", str(value)] if value != getattr(plain, name) else []
+        words += [word for seed in self.seeds for word in ("--seed", str(seed))] if self.seeds != plain.seeds else []
+        for name in ("concurrency", "warmup", "endpoint"):
+            value = getattr(self, name)
+            words += [f"--{name}", str(value)] if value != getattr(plain, name) else []
+        return words
+
 
 def load_settings(**given: Any) -> LoadSettings:
     """Settings from what a user gave; those that are None take their default.

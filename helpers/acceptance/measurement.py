@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from helpers.acceptance.breaking_even import Pass
 from helpers.acceptance.counters import pool
-from helpers.acceptance.intervals import paired_difference, ratio_interval
+from helpers.acceptance.differences import PairedDifference as PairedDifference
+from helpers.acceptance.differences import compare as compare
+from helpers.acceptance.differences import paired as paired
+from helpers.acceptance.intervals import ratio_interval
 from helpers.acceptance.load_records import Load, first_difference
+from helpers.acceptance.load_settings import LoadSettings
 from helpers.acceptance.per_prompt import Sums, per_prompt
-from helpers.notebook_text import Worded
 from helpers.serving.profile import Profile
+
+#: Said of a tree's accept rate, wherever it would stand beside a chain's.
+TREE = (
+    "{drafts} drafts a verify step are a tree, of which at most {depth} can be accepted: its accept rate is no chain's"
+)
 
 
 class Measurement(BaseModel):
@@ -26,8 +34,10 @@ class Measurement(BaseModel):
         boundaries: the taps that the ids mean on this engine, in slot order.
         accept_rate: correct drafts / proposed drafts, pooled over all requests. ci95: its interval.
         survival: ``survival[i]`` is S(i + 1); survival_ci95 its intervals.
-        verify_steps: n of the rates.
+        verify_steps: n of the rates. proposed: drafts that were proposed in them; with topk > 1 the whole tree's.
         requests: answers that came to their end. asked: how many there were to be.
+        prompts: how many different prompts they are to: what intervals draw, and what a verdict counts. Answers to one
+            prompt, of several seeds or passes, are one. None in rows of an earlier version.
         tokens_per_s: new tokens per second in which requests were in flight, prefill included (with one at a time: of
             request time). tokens_per_s_ci95: its interval at this many in flight.
         greedy_equal: every greedy text equals the baseline's; None where there is no baseline, or nothing was greedy.
@@ -39,6 +49,7 @@ class Measurement(BaseModel):
             what the speed model takes. decode_steps: its n.
         passes: how often the prompts were asked, and servers started for it. by_pass: the step times of each, where a
             bench wrote them down; the break-even is told by them, start by start.
+        settings: how it was asked; None where that is not known, or passes were asked in different ways.
         patches: that were in the engine's source: of the runs, ``name@hash``, else those that the profile asks for;
             None where nobody knows.
         run: the run's id; of several (passes, a load that went on after a cut) all, with commas.
@@ -57,7 +68,9 @@ class Measurement(BaseModel):
     survival_ci95: list[tuple[float, float]] | None = None
     histogram: list[int] | None = None
     verify_steps: int | None = None
+    proposed: int | None = None
     requests: int
+    prompts: int | None = None
     tokens_per_s: float
     tokens_per_s_ci95: tuple[float, float] | None = None
     greedy_equal: bool | None
@@ -76,6 +89,7 @@ class Measurement(BaseModel):
     passes: int = 1
     by_pass: tuple[Pass, ...] = ()
     patches: list[str] | None = None
+    settings: LoadSettings | None = None
 
     @property
     def runs(self) -> list[str]:
@@ -86,6 +100,24 @@ class Measurement(BaseModel):
     def starts(self) -> int | None:
         """Starts of a server that asked all prompts, as far as runs are known: a load that was cut has more runs."""
         return min(len(set(self.runs)), self.passes) or None
+
+    @property
+    def units(self) -> int:
+        """Prompts that intervals draw; where they were not counted, the answers of one pass, the most there can be."""
+        return -(-self.requests // self.passes) if self.prompts is None else self.prompts
+
+    @property
+    def drafts_per_step(self) -> float | None:
+        """Proposed drafts a verify step: N - 1; None where it is not known."""
+        return self.proposed / self.verify_steps if self.proposed and self.verify_steps else None
+
+    @property
+    def tree(self) -> str | None:
+        """Of a tree, what its accept rate is not; None of a chain, and where it is not known."""
+        drafts, depth = self.drafts_per_step, len(self.survival or ())
+        if drafts is None or not depth or drafts <= depth:
+            return None
+        return TREE.format(drafts=f"{drafts:g}", depth=depth)
 
 
 def measurement(
@@ -120,12 +152,14 @@ def measurement(
         aux_layer_ids=None if profile.aux_layer_ids is None else list(profile.aux_layer_ids),
         boundaries=None if boundaries is None else list(boundaries),
         requests=sum(len(one.answers) for one in loads),
+        prompts=len(sums),
         asked=sum(len(one.answers) if one.asked is None else one.asked for one in loads),
         greedy_equal=None if baseline is None else difference is None,
         first_difference=difference,
         run=run,
         concurrency=loads[0].concurrency,
         passes=len(loads),
+        settings=loads[0].settings if all(one.settings == loads[0].settings for one in loads) else None,
         patches=list(profile.patches if patches is None else patches),
         **_speed(profile, loads, sums),
         **_acceptance(profile, loads, sums),
@@ -176,82 +210,5 @@ def _acceptance(profile: Profile, loads: Sequence[Load], sums: Sequence[Sums]) -
         "survival_ci95": [ratio_interval(at_least, steps) for at_least in reached],
         "histogram": list(pooled.histogram),
         "verify_steps": pooled.verify_steps,
+        "proposed": pooled.proposed,
     }
-
-
-class Counted(Protocol):
-    """Counts of one prompt."""
-
-    @property
-    def correct(self) -> int: ...
-    @property
-    def proposed(self) -> int: ...
-    @property
-    def verify_steps(self) -> int: ...
-
-
-class Side(BaseModel):
-    """One side of a difference: its accept rate over the prompts that both answered. ``verify_steps``: its n."""
-
-    model_config = ConfigDict(frozen=True)
-
-    accept_rate: float
-    ci95: tuple[float, float]
-    verify_steps: int
-
-    def __str__(self) -> str:
-        low, high = self.ci95
-        return f"{self.accept_rate:.3f} [{low:.3f}, {high:.3f}] (n = {self.verify_steps} verify steps)"
-
-
-class PairedDifference(Worded, BaseModel):
-    """Accept rate of one profile minus another's over the same prompts, with a paired 95% interval.
-
-    ``sides``: both rates, of the first and the second; None where only the difference is known.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    first: str
-    second: str
-    difference: float
-    ci95: tuple[float, float]
-    requests: int
-    sides: tuple[Side, Side] | None = None
-
-    def __str__(self) -> str:
-        low, high = self.ci95
-        first, second = (f" {side}" for side in self.sides) if self.sides else ("", "")
-        return (
-            f"accept rate of {self.first}{first} minus that of {self.second}{second}: {100 * self.difference:+.1f} "
-            f"points [{100 * low:+.1f}, {100 * high:+.1f}], paired over {self.requests} requests"
-        )
-
-
-def compare(first_name: str, first: Load, second_name: str, second: Load) -> PairedDifference:
-    """Paired comparison of two loads' accept rates; both answered the same prompts in the same order."""
-    if [a.id for a in first.answers] != [a.id for a in second.answers]:
-        raise ValueError(f"{first_name} and {second_name} answered different prompts")
-    return paired(first_name, first.counters, second_name, second.counters)
-
-
-def paired(first_name: str, first: Sequence[Counted], second_name: str, second: Sequence[Counted]) -> PairedDifference:
-    """Accept rate of the first minus the second's; both hold the counts of the same prompts in the same order."""
-    one, other = (([float(c.correct) for c in side], [float(c.proposed) for c in side]) for side in (first, second))
-    difference, interval = paired_difference(one, other)
-    sides = [
-        Side(
-            accept_rate=sum(correct) / sum(proposed),
-            ci95=ratio_interval(correct, proposed),
-            verify_steps=sum(int(c.verify_steps) for c in counts),
-        )
-        for (correct, proposed), counts in ((one, first), (other, second))
-    ]
-    return PairedDifference(
-        first=first_name,
-        second=second_name,
-        difference=difference,
-        ci95=interval,
-        requests=len(first),
-        sides=(sides[0], sides[1]),
-    )

@@ -64,7 +64,7 @@ def speed_model(
     known = [float(s) for s in survival]
     _check(known, num_steps)
     drawn = None if not requests or len(requests) < 2 else _draw(requests, len(known), seed)
-    spreads = {t.num_steps: t.ci95 for t in times}
+    spreads: dict[int, Interval | None] = {t.num_steps: t.ci95 for t in times}
     needed = {k: one for k, one in (break_evens or {}).items() if one.ci95 is not None}
     every = {k: _point(k, known, cost, drawn, spreads, seed) for k in sorted({*range(1, max_steps + 1), num_steps})}
     for k, one in needed.items():
@@ -85,6 +85,7 @@ def speed_model(
         loss=Loss(num_steps, at.accept_length / (num_steps + 1), cost.baseline / at.seconds),
         assumptions=tuple(assumptions),
         starts=starts,
+        baseline_ci95=None if spreads[0] is None else (1 / spreads[0][1], 1 / spreads[0][0]),
     )
     if what_if is None:
         return replace(model, sentences=sentences(model, at))

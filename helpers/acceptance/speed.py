@@ -145,6 +145,7 @@ class SpeedModel:
 
     Attributes:
         what_if: the same predictions for another accept rate, where one was asked for.
+        baseline_ci95: of ``baseline_tokens_per_s``, where the plain step time has an interval.
         starts: of the servers whose step times these are, the fewest of one; None where that is not known.
     """
 
@@ -157,6 +158,7 @@ class SpeedModel:
     what_if: tuple[Predicted, ...] = ()
     sentences: tuple[str, ...] = field(default=())
     starts: int | None = None
+    baseline_ci95: Interval | None = None
 
     @property
     def best(self) -> Predicted | None:

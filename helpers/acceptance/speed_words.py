@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from helpers.acceptance.breaking_even import CONTRADICT, ONCE, BreakEven
-from helpers.acceptance.outcome import UNDECIDED, outcome
+from helpers.acceptance.outcome import UNDECIDED, outcome, undecided
 from helpers.acceptance.speed import Predicted, SpeedModel
 
 ONE_START = (
@@ -57,7 +57,9 @@ def _verdict(model: SpeedModel, at: Predicted) -> str:
         at.accept_length,
         at.break_even,
         baseline=base,
+        baseline_ci95=model.baseline_ci95,
         speed=at.tokens_per_s_ci95,
+        starts=model.starts,
         over_starts=None if over is None else over.bounds,
     )
     if found == "contradicts":
@@ -73,7 +75,7 @@ def _verdict(model: SpeedModel, at: Predicted) -> str:
     out_of_reach = (at.break_even if over is None else over.bounds[0]) > at.num_steps + 1
     if out_of_reach and (found == "loses" or at.tokens_per_s_ci95 is None):
         return text + f"at these times {_steps(at)} cannot reach that whatever is accepted (at most {at.num_steps + 1})"
-    said = f"whether it wins is {UNDECIDED}" if found == "undecided" else found
+    said = f"whether it wins is {undecided(model.starts)}" if found == "undecided" else found
     return text + f"it has {at.accept_length:.2f} and {said}: {_range(at)}, {at.ratio:.2f} times the baseline"
 
 

@@ -33,6 +33,7 @@ FIGURES = (
     "survival_ci95",
     "histogram",
     "verify_steps",
+    "proposed",
     "tokens_per_s",
     "tokens_per_s_low",
     "tokens_per_s_high",
@@ -44,6 +45,7 @@ FIGURES = (
     "first_token_s",
     "inter_token_s",
     "requests",
+    "prompts",
     "speed_ratio",
     "speed_ratio_low",
     "speed_ratio_high",
@@ -165,10 +167,15 @@ def sweep_text(found: Sweep) -> str:
             lines += ["", f"{row.point}: {row.status}", *cause_text(row.cause)]
         if row.preflight:
             lines.append(f"{row.point}: preflight found {', '.join(row.preflight)}")
-    prompts = min((row.measurement.requests for row in found.rows if row.measurement is not None), default=0)
-    lines += [f"note: {said}"] if prompts and (said := few(prompts)) is not None else []
+    lines += few_prompts(found.rows)
     lines += [f"not measured yet: {', '.join(found.missing)}"] if found.missing else []
     return "\n".join([*lines, f"{found.counts}; rows: {found.folder / RESULTS}"])
+
+
+def few_prompts(rows: Iterable[Row]) -> list[str]:
+    """What has to be said where a point rests on few prompts."""
+    prompts = min((row.measurement.units for row in rows if row.measurement is not None), default=0)
+    return [f"note: {said}"] if prompts and (said := few(prompts)) is not None else []
 
 
 def _line(row: Row) -> list[str]:

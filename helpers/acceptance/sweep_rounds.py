@@ -23,7 +23,7 @@ from helpers.acceptance.intervals import t_interval
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.speed_check import Order, order_of
 from helpers.acceptance.speed_words import paying
-from helpers.acceptance.sweep_results import Sweep, sweep_frame
+from helpers.acceptance.sweep_results import Sweep, few_prompts, sweep_frame
 from helpers.acceptance.sweep_run import sweep
 from helpers.serving.profile import Profile
 
@@ -165,7 +165,7 @@ def rounds_text(found: Rounds) -> str:
     counts = [f"round {n}: {one.counts}" for n, one in enumerate(found.sweeps, 1)]
     lengths = {row["point"]: row["accept_length"] for row in rows}
     pays = paying([(point, lengths[point], one) for point, one in needed.items()])
-    lines += ["", *pays, *found.order.lines(), *counts]
+    lines += ["", *pays, *found.order.lines(), *few_prompts(row for one in found.sweeps for row in one.rows), *counts]
     return "\n".join([*lines, f"rows: {found.folder}/round-*/results.jsonl"])
 
 
@@ -193,6 +193,7 @@ def _acceptance(done: pd.DataFrame) -> dict[str, Any]:
     counts = [sum(column) for column in zip(*told, strict=True)]
     steps = sum(counts)
     survival = [sum(counts[k:]) / steps for k in range(1, len(counts))]
+    proposed = sum(_proposed(row) for row in _records(done))
     spans = list(zip(*done["survival_ci95"], strict=True))
     return {
         "histogram": counts,
@@ -200,10 +201,20 @@ def _acceptance(done: pd.DataFrame) -> dict[str, Any]:
         "survival": survival,
         "survival_ci95": [(min(low for low, _ in span), max(high for _, high in span)) for span in spans],
         "accept_length": 1 + sum(survival),
-        "accept_rate": sum(survival) / len(survival),
+        "accept_rate": sum(survival) * steps / proposed,
+        "proposed": proposed,
         "low": done["low"].min(),
         "high": done["high"].max(),
     }
+
+
+def _proposed(row: Mapping[str, Any]) -> int:
+    """Drafts that a point's verify steps proposed: as it counted them; of an older row what its N says."""
+    counted, tokens = row.get("proposed"), row.get("num_draft_tokens")
+    if counted is not None and counted == counted:
+        return int(counted)
+    drafts = int(tokens) - 1 if tokens is not None and tokens == tokens else len(row["histogram"]) - 1
+    return drafts * int(sum(row["histogram"]))
 
 
 def _line(row: Mapping[str, Any], needed: BreakEven | None) -> list[str]:

@@ -45,12 +45,17 @@ def length_rows(rows: Iterable[tuple[str, Measurement]]) -> pd.DataFrame:
     """Accept length against draft steps: columns ``profile``, ``num_steps``, ``accept_length``, ``low``, ``high``.
 
     Args:
-        rows: (curve that the point belongs to, measurement), of chains: proposed drafts are num_steps a verify step.
+        rows: (curve that the point belongs to, measurement). A tree's interval is of its proposed drafts, too.
     """
     import pandas as pd
 
     table = [
-        (curve, len(row.survival), row.accept_length, *(1 + len(row.survival) * end for end in row.ci95))
+        (
+            curve,
+            len(row.survival),
+            row.accept_length,
+            *(1 + (row.drafts_per_step or len(row.survival)) * end for end in row.ci95),
+        )
         for curve, row in rows
         if row.survival is not None and row.ci95 is not None
     ]
@@ -79,7 +84,8 @@ def prediction_rows(model: SpeedModel) -> pd.DataFrame:
 
     Columns ``num_steps``, ``accept_length``, ``seconds``, ``tokens_per_s``, ``low``, ``high`` (95%, or the bounds where
     survival is extrapolated and nothing else is known), ``break_even``, ``break_even_low``, ``break_even_high`` (95%
-    over starts; NaN where there was one, or the number of steps was not measured), ``starts``, ``ratio``, ``basis``.
+    over starts; NaN where there was one, or the number of steps was not measured), ``starts``, ``ratio``, ``basis``,
+    ``baseline_low``, ``baseline_high`` (95% of the speed without speculation; NaN where it has no interval).
     """
     import pandas as pd
 
@@ -100,11 +106,13 @@ def prediction_rows(model: SpeedModel) -> pd.DataFrame:
                 *((None, None, starts) if over is None else (*over.bounds, over.starts)),
                 point.ratio,
                 basis,
+                *(model.baseline_ci95 or (None, None)),
             )
         )
     names = ["num_steps", "accept_length", "seconds", "tokens_per_s", "low", "high", "break_even"]
-    found = pd.DataFrame(table, columns=[*names, "break_even_low", "break_even_high", "starts", "ratio", "basis"])
-    return found.astype({"break_even_low": float, "break_even_high": float, "starts": "Int64"})
+    ends = ["break_even_low", "break_even_high"], ["baseline_low", "baseline_high"]
+    found = pd.DataFrame(table, columns=[*names, *ends[0], "starts", "ratio", "basis", *ends[1]])
+    return found.astype({**dict.fromkeys([*ends[0], *ends[1]], float), "starts": "Int64"})
 
 
 def counters_rows(found: Mapping[str, Counters]) -> pd.DataFrame:
@@ -150,7 +158,8 @@ def comparison(
     Returns:
         Index: names. Columns: settings that differ, ``accept_length``, ``accept_rate``, ``low``, ``high`` (its 95%
         interval), ``verify_steps``, ``tokens_per_s``, ``requests``, ``greedy_equal``, and against the baseline
-        ``accept_length_delta``, ``accept_rate_delta``, ``speed_ratio`` (NaN where a side has none).
+        ``accept_length_delta``, ``accept_rate_delta``, ``speed_ratio`` (NaN where a side has none; the rate's also
+        where the two draft different numbers a verify step).
 
     Raises:
         UsageError: ``WB-BASELINE-MISSING`` when no row has that name.
@@ -184,7 +193,7 @@ def comparison(
                 "requests": row.requests,
                 "greedy_equal": row.greedy_equal,
                 "accept_length_delta": _minus(row.accept_length, pinned.accept_length),
-                "accept_rate_delta": _minus(row.accept_rate, pinned.accept_rate),
+                "accept_rate_delta": _minus(row.accept_rate, pinned.accept_rate) if alike(row, pinned) else None,
                 "speed_ratio": row.tokens_per_s / pinned.tokens_per_s,
             }
         )
@@ -195,6 +204,12 @@ def comparison(
         found[key] = pd.Series([values[name] for name in names], index=found.index, dtype=object)
     found["verify_steps"] = found["verify_steps"].astype("Int64")
     return found
+
+
+def alike(row: Measurement, other: Measurement) -> bool:
+    """Whether two accept rates are of the same thing, as far as is known: equal drafts a verify step."""
+    drafts = {one.drafts_per_step for one in (row, other)} - {None}
+    return len(drafts) < 2
 
 
 def differences(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

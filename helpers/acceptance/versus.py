@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from helpers.acceptance.breaking_even import BreakEven
+from helpers.acceptance.differences import PairedDifference, paired, rates_apart
 from helpers.acceptance.intervals import DRAWS
 from helpers.acceptance.load_records import Answer, Load, divergence
-from helpers.acceptance.measurement import PairedDifference, paired
 from helpers.acceptance.per_prompt import per_prompt
 
 SHOWN = 24  # characters of text around a difference
@@ -60,7 +61,8 @@ class Versus(BaseModel):
         speed: None where they have no prompt in common.
         greedy_equal: all common greedy texts are equal; None where nothing was greedy.
         compared, differing: texts that were compared, and how many of them differ. first: the first of these.
-        accept_rate: candidate minus baseline, where both speculate.
+        accept_rate: candidate minus baseline, where both speculate and draft alike.
+        rates_apart: why two accept rates have no difference; None where they have one, or one of them is not there.
         starts: of each server, the fewer of the two; None where that is not known. With one, no interval knows of
             what a restart changes.
         break_even: accept length from which the candidate is faster, with an interval over starts where there were
@@ -77,6 +79,7 @@ class Versus(BaseModel):
     differing: int
     first: Difference | None
     accept_rate: PairedDifference | None
+    rates_apart: str | None = None
     starts: int | None = None
     break_even: BreakEven | None = None
 
@@ -88,12 +91,14 @@ def versus(
     others: Sequence[Load],
     *,
     greedy: bool = True,
+    topk: tuple[int, int] = (1, 1),
 ) -> Versus:
     """Compare two configurations that answered the same prompts.
 
     Args:
         loads: the candidate's passes, in order; others: the baseline's.
         greedy: whether texts can be expected to be equal at all.
+        topk: branches a draft step of the candidate and of the baseline: a tree can be as large as a chain is long.
     """
     told, differing = text_differences(loads, others) if greedy else (0, [])
     return Versus(
@@ -104,7 +109,7 @@ def versus(
         compared=told,
         differing=len(differing),
         first=differing[0] if differing else None,
-        accept_rate=_accept_rates(candidate, loads, baseline, others),
+        **_accept_rates(candidate, loads, baseline, others, topk),
     )
 
 
@@ -180,10 +185,16 @@ def _first_answers(loads: Sequence[Load]) -> Mapping[tuple[str, int], Answer]:
 
 
 def _accept_rates(
-    candidate: str, loads: Sequence[Load], baseline: str, others: Sequence[Load]
-) -> PairedDifference | None:
+    candidate: str, loads: Sequence[Load], baseline: str, others: Sequence[Load], topk: tuple[int, int]
+) -> dict[str, Any]:
     mine, theirs = per_prompt(loads), per_prompt(others)
     common = [id for id in mine if id in theirs and mine[id].proposed and theirs[id].proposed]
     if not common:
-        return None
-    return paired(candidate, [mine[id] for id in common], baseline, [theirs[id] for id in common])
+        return {"accept_rate": None}
+    one, other = [mine[id] for id in common], [theirs[id] for id in common]
+    met = rates_apart(one, other)
+    if met is None and topk[0] != topk[1]:
+        met = f"topk {topk[0]} and {topk[1]}: not as many of the proposed drafts can be accepted"
+    if met is not None:
+        return {"accept_rate": None, "rates_apart": f"{met}; compare accept lengths"}
+    return {"accept_rate": paired(candidate, one, baseline, other)}

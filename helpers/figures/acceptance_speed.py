@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def throughput_by_acceptance(
-    rows: pd.DataFrame, *, baseline: float, step_seconds: Mapping[int, float], caption: str
+    rows: pd.DataFrame,
+    *,
+    baseline: float,
+    step_seconds: Mapping[int, float],
+    caption: str,
+    baseline_ci95: tuple[float, float] | None = None,
 ) -> go.Figure:
     """Speed against accept length: a line for each number of draft steps, and the baseline that it has to cross.
 
@@ -24,8 +29,8 @@ def throughput_by_acceptance(
 
     Args:
         rows: columns ``profile``, ``num_steps``, ``accept_length``, ``tokens_per_s``, ``low``, ``high`` (95%
-            interval of the speed), per request.
-        baseline: tokens/s without speculation, with as many requests running.
+            interval of the speed), per request; ``starts`` of the server where that is known.
+        baseline: tokens/s without speculation, with as many requests running. baseline_ci95: its 95% interval.
         step_seconds: seconds of a verify step by num_steps.
     """
     import plotly.graph_objects as go
@@ -102,7 +107,7 @@ def throughput_by_acceptance(
         x="accept length (tokens per verify step)",
         y="tokens/s per request",
         caption=caption,
-        sentence=said.throughput(rows, baseline=baseline, step_seconds=step_seconds),
+        sentence=said.throughput(rows, baseline=baseline, step_seconds=step_seconds, baseline_ci95=baseline_ci95),
         height=480,
     )
 

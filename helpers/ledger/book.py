@@ -15,6 +15,7 @@ title takes its place, and both stay in the file.
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -184,6 +185,8 @@ class Ledger(View):
         line = placed(line, known) if line else None
         ids_of = tuple(dict.fromkeys(one.id for one in made_of if isinstance(one, Evidence))) or None
         extra = {"run": run, "seed": seed, "n": n, "unit": unit, "command": line, "made_of": ids_of}
+        if seed is not None:
+            summary = dataclasses.replace(summary, seed_of=None)
         data = {
             **_plain(summary),
             **{field: value for field, value in extra.items() if value is not None},
@@ -248,15 +251,16 @@ class Ledger(View):
         return self._one(Note, "note", f"{about}/{without_secrets(text).strip()}", {"about": about, "text": text})
 
 
+FROM_THERE = ("run", "profile", "profile_hash", "patches", "seed", "seed_of", "n", "unit")
 _BEARINGS: dict[bool | None, Bearing] = {True: "supports", False: "contradicts", None: "neutral"}
 
 
 def _told(e: Evidence) -> Summary:
     """What evidence says of where it came from, for what is made of it."""
-    said = {name: getattr(e, name) for name in ("run", "profile", "profile_hash", "patches", "seed", "n", "unit")}
+    said = {name: getattr(e, name) for name in FROM_THERE}
     return Summary(e.source, e.title, e.summary, **said)
 
 
 def _plain(summary: Summary) -> Data:
-    names = ("source", "summary", "values", "run", "profile", "profile_hash", "patches", "seed", "n", "unit", "config")
-    return {**{name: getattr(summary, name) for name in names}, "command": summary.command}
+    names = ("source", "summary", "values", *FROM_THERE, "config", "command")
+    return {name: getattr(summary, name) for name in names}

@@ -201,7 +201,8 @@ def caption(e: Evidence) -> str:
         name = f"capture {file.path.split('/')[-2]}" if captured else f"file {file.path}"
         parts.append(f"{name}, sha256 {file.sha256[:12]}")
     parts.append(f"n = {e.n:,} {e.unit or ''}".strip() if e.n is not None else "n is not stated")
-    parts.append(f"seed {e.seed}" if e.seed is not None else "")
+    of = f"{e.seed_of} " if e.seed_of else ""
+    parts.append(f"{of}seed {e.seed}" if e.seed is not None else "")
     return ", ".join(part for part in parts if part) + "."
 
 

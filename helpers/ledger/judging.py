@@ -1,6 +1,6 @@
 """What a measurement makes of a hypothesis about acceptance: confirmed, refuted, or not decided, and why.
 
-The rules of the notebooks' thresholds, in one place. Nothing is refuted for want of data: too few requests, an interval
+The rules of the notebooks' thresholds, in one place. Nothing is refuted for want of data: too few prompts, an interval
 across the threshold, or texts that rounding alone can change leave a hypothesis inconclusive.
 """
 
@@ -12,7 +12,9 @@ from helpers.acceptance.intervals import ENOUGH
 from helpers.acceptance.measurement import Measurement, PairedDifference
 from helpers.ledger.records import Outcome
 
-FEW = "{n} is too few requests for a verdict, which takes at least {least}"
+FEW = "{n} is too few {unit} for a verdict, which takes at least {least}"
+
+NO_PROMISE = "{tree}, and what training promised is a chain's; compare accept lengths"
 
 
 @dataclass(frozen=True)
@@ -36,17 +38,17 @@ class Judged:
         return f"{figures}; {self.reason}" if self.reason else figures
 
 
-def judge_gain(ci95: tuple[float, float] | None, requests: int) -> Judged:
+def judge_gain(ci95: tuple[float, float] | None, requests: int, *, unit: str = "requests") -> Judged:
     """Whether a paired difference is above 0.
 
     Args:
-        ci95: of the difference; None where there is none. requests: on how many it is paired.
+        ci95: of the difference; None where there is none. requests: on how many it is paired, and of which ``unit``.
 
     >>> judge_gain((0.03, 0.25), 16).outcome, judge_gain((0.03, 0.25), 2).reason
     ('confirmed', '2 is too few requests for a verdict, which takes at least 8')
     """
     if requests < ENOUGH:
-        return Judged("inconclusive", FEW.format(n=requests, least=ENOUGH))
+        return Judged("inconclusive", FEW.format(n=requests, unit=unit, least=ENOUGH))
     if ci95 is None:
         return Judged("inconclusive", "the difference has no interval")
     if ci95[1] < 0:
@@ -60,10 +62,12 @@ def judge_shortfall(measured: Measurement, promised: float) -> Judged:
     Args:
         promised: correct / proposed drafts, as training's evaluation had it.
     """
-    if measured.requests < ENOUGH:
-        return Judged("inconclusive", FEW.format(n=measured.requests, least=ENOUGH))
+    if measured.units < ENOUGH:
+        return Judged("inconclusive", FEW.format(n=measured.units, unit="prompts", least=ENOUGH))
     if measured.ci95 is None:
         return Judged("inconclusive", "the accept rate has no interval")
+    if measured.tree is not None:
+        return Judged("inconclusive", NO_PROMISE.format(tree=measured.tree))
     low, high = measured.ci95
     if high < promised:
         return Judged("confirmed")
@@ -81,7 +85,7 @@ def judge_fix(gain: PairedDifference, mended: Measurement, *, promised: float, e
         equal_text: greedy text as without speculation; None where nothing was compared. Texts that differ speak
             against the fix in float32, a request at a time, only: else rounding alone can do it.
     """
-    more = judge_gain(gain.ci95, gain.requests)
+    more = judge_gain(gain.ci95, gain.requests, unit="prompts")
     if gain.requests < ENOUGH:
         return more
     parts = [more, _reaches(mended, promised), _same_text(equal_text, mended)]
@@ -95,6 +99,8 @@ def judge_fix(gain: PairedDifference, mended: Measurement, *, promised: float, e
 def _reaches(mended: Measurement, promised: float) -> Judged:
     if mended.ci95 is None:
         return Judged("inconclusive", f"the accept rate of {mended.name} has no interval")
+    if mended.tree is not None:
+        return Judged("inconclusive", NO_PROMISE.format(tree=mended.tree))
     if mended.ci95[1] < promised:
         return Judged("refuted", f"the interval of {mended.name} does not reach {promised:.0%}")
     return Judged("confirmed")

@@ -98,6 +98,7 @@ class Evidence(Entry):
         values: its figures, ready for JSON. config: the configuration behind it (profile, launch), by name.
         profile, profile_hash: of the server. patches: those that were in. versions: of engine and workbook.
         n: how many observations (tokens, verify steps, requests); ``unit`` says of which.
+        seed: of what was drawn at random; seed_of: for what, where it is no text's (``bootstrap``: the intervals).
         command: the same by the command line. made_of: ids of the evidence that it was made of.
     """
 
@@ -115,6 +116,7 @@ class Evidence(Entry):
     patches: tuple[str, ...] = ()
     versions: dict[str, str] = {}
     seed: int | None = None
+    seed_of: str | None = None
     n: int | None = None
     unit: str | None = None
     config: dict[str, Any] = {}

@@ -172,7 +172,7 @@ def summary(
     return [
         f"Miswired (ids {ids(wrong.aux_layer_ids)}), the server accepts {rate(wrong)} of the drafts; with the ids of "
         f"training ({ids(right.aux_layer_ids)}) {rate(right)}. n = {wrong.verify_steps} and {right.verify_steps} "
-        f"verify steps over the same {right.requests} prompts.",
+        f"verify steps over the same {right.units} prompts.",
         f"Cause, from captured tensors ({diagnosis['aligned_tokens']} aligned tokens): {cause(diagnosis)}",
         f"The diagnosis named the ids {ids(mended.aux_layer_ids)}. Served with them, acceptance is {rate(mended)}; "
         f"prompt by prompt, {_ahead(mended_over_right)}.",
@@ -223,6 +223,7 @@ def _speed(base: Measurement, right: Measurement, mended: Measurement, wrong: Me
     if right.tokens_per_s <= base.tokens_per_s:
         own, its = right.tokens_per_s_ci95, base.tokens_per_s_ci95
         apart = own is not None and its is not None and own[1] < its[0]
+        apart = apart and 1 not in (right.starts, base.starts)  # over prompts alone, which know nothing of a restart
         paying = "Speculation does not pay here" if apart else "That speculation pays is not shown here"
         return f"Speed on this CPU: {figures}. {paying}; the lab shows what miswiring costs."
     return (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from helpers.acceptance.measurement import Measurement, PairedDifference
-from helpers.acceptance.tables import rate_rows, survival_rows
+from helpers.acceptance.tables import alike, rate_rows, survival_rows
 from helpers.errors import UsageError
 from helpers.panels.static import Static, Table
 from helpers.serving.argv import masked_profile
@@ -210,7 +210,7 @@ def signed(value: float | None, base: float | None, is_base: bool, form: str) ->
 
 
 def rate(row: Measurement, base: Measurement) -> str:
-    shown = signed(row.accept_rate, base.accept_rate, row is base, "{:.3f}")
+    shown = signed(row.accept_rate, base.accept_rate if alike(row, base) else None, row is base, "{:.3f}")
     return shown if row.ci95 is None else f"{shown} [{row.ci95[0]:.3f}, {row.ci95[1]:.3f}]"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from math import factorial
+from math import comb, factorial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from helpers.acceptance.intervals import paired_difference
+from helpers.acceptance.intervals import ENOUGH, paired_difference
 from helpers.errors import UsageError
 from helpers.tensors.capture import Capture
 from helpers.wiring.drafter import Drafter, Target, chain, load_drafter, load_target
@@ -50,6 +50,7 @@ class FcOrder:
         other_rows: that of the best order with the feed of other tokens; constant: that of the target's mean
             distribution, whatever the token. A drafter that was trained for an order is better than both in it.
         difference, ci95: as fed minus in the best order, paired by request.
+        wins: in how many of the requests the best order has a lower cross-entropy than the one that is fed.
         gain, gain_ci95: the lower one of ``other_rows`` and ``constant``, minus in the best order.
     """
 
@@ -63,6 +64,16 @@ class FcOrder:
     gain_ci95: tuple[float, float]
     rows: int
     requests: int
+    wins: int
+
+    @property
+    def chance(self) -> float:
+        """How easily one of the other orders would win so many requests were all alike: a sign test for each of them.
+
+        The pooled difference may be that of one long text; and its interval is of the best of several orders, so it is
+        of a winner by choice.
+        """
+        return min(1.0, (len(self.cross_entropy) - 1) * sign_test(self.wins, self.requests))
 
     @property
     def as_fed(self) -> bool:
@@ -77,9 +88,12 @@ class FcOrder:
     def within_chance(self) -> bool:
         """Whether the best order beats the one that is fed by no more than chance, or by next to nothing.
 
+        Beyond chance it is in the pooled rows and request by request, of as many requests as an interval takes.
+
         A wrong order can be better by a little because it makes the drafter less sure of itself.
         """
-        return self.ci95[0] <= 0 or self.difference < SHARE * self.gain
+        few = self.requests < ENOUGH or self.chance > CHANCE
+        return few or self.ci95[0] <= 0 or self.difference < SHARE * self.gain
 
     def evidence(self) -> dict[str, Any]:
         """The figures, rounded for a reader."""
@@ -95,19 +109,33 @@ class FcOrder:
             "ci95": [round(bound, 6) for bound in self.ci95],
             "rows": self.rows,
             "requests": self.requests,
+            "requests_won": self.wins,
+            "sign_test": round(self.chance, 6),
         }
 
 
 def requests_needed(slots: int) -> int:
     """From how many requests on it is no chance that one of the other orders is the best in each of them.
 
+    No fewer than an interval takes: below, the bootstrap's is too narrow.
+
     >>> requests_needed(2), requests_needed(3), requests_needed(4)
-    (5, 7, 9)
+    (8, 8, 9)
     """
-    count = 1
-    while (factorial(slots) - 1) / 2**count > CHANCE:
+    count = ENOUGH
+    while (factorial(slots) - 1) * sign_test(count, count) > CHANCE:
         count += 1
     return count
+
+
+def sign_test(wins: int, requests: int) -> float:
+    """How probable so many wins or more are where each request is a coin's throw.
+
+    >>> sign_test(8, 8) == 1 / 256, sign_test(0, 8), round(sign_test(7, 8), 4)
+    (True, 1.0, 0.0352)
+    """
+    ways = sum(comb(requests, won) for won in range(wins, requests + 1))
+    return float(ways / 2**requests)
 
 
 def judge_orders(drafter: Drafter, target: Target, source: Source) -> FcOrder | str:
@@ -122,7 +150,7 @@ def judge_orders(drafter: Drafter, target: Target, source: Source) -> FcOrder | 
     if len(texts) < requests_needed(slots):
         return (
             f"{len(texts)} requests were fed from their first token on; with fewer than {requests_needed(slots)}"
-            f" one of {factorial(slots) - 1} other orders may be the best in all by chance"
+            f" one of {factorial(slots) - 1} other orders may be the best by chance"
         )
     orders = list(permutations(range(slots)))
     wanted = [judge.wanted(text, length + 1) for text, length in texts]
@@ -151,6 +179,7 @@ def judge_orders(drafter: Drafter, target: Target, source: Source) -> FcOrder | 
         gain_ci95=gain_interval,
         rows=int(sum(rows)),
         requests=len(texts),
+        wins=sum(best_of < fed for best_of, fed in zip(sums[best], sums[orders[0]], strict=True)),
     )
 
 
@@ -221,7 +250,7 @@ def fc_order(found: FcOrder | str) -> list[Finding]:
     summary = (
         f"the feed is right, but block i of the drafter's fc wants slot {order}[i]: step-1 cross-entropy is "
         f"{found.difference:.3f} nats [{found.ci95[0]:.3f}, {found.ci95[1]:.3f}] lower in that order "
-        f"({found.rows} rows of {found.requests} requests)"
+        f"({found.rows} rows of {found.requests} requests, in {found.wins} of which it is lower)"
     )
     return [error("fc-order", None, summary, **found.evidence())]
 
@@ -236,7 +265,8 @@ def undecided(found: FcOrder | str) -> str | None:
         low, high = found.ci95
         return (
             f"the order {list(found.order)} is better by {found.difference:.4f} nats [{low:.4f}, {high:.4f}], "
-            f"which is too little, or not beyond chance, with {found.requests} requests"
+            f"which is too little, or not beyond chance, with {found.requests} requests, in {found.wins} of which it "
+            "is better"
         )
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import orders
@@ -78,6 +79,33 @@ def test_few_requests_decide_nothing(tmp_path: Path) -> None:
     assert (code, why.split(" requests")[0]) == ("fc-order", "6")
 
 
+def test_an_order_that_only_a_few_long_texts_want_is_no_finding(tmp_path: Path) -> None:
+    """Every request says so where fc is permuted; the same pooled figures out of fewer of them are chance."""
+    world = orders.synthetic(1, tmp_path)
+    world.permute_fc()
+    found = look(world)
+    assert isinstance(found, FcOrder)
+    assert (found.wins, found.requests) == (orders.TEXTS, orders.TEXTS)
+    assert found.chance == pytest.approx(5 / 256)
+    assert found.evidence()["requests_won"] == orders.TEXTS
+    (finding,) = fc_order(found)
+    assert f"in {orders.TEXTS} of which it is lower" in finding.summary
+    one_says_otherwise = replace(found, wins=orders.TEXTS - 1)
+    assert one_says_otherwise.ci95[0] > 0
+    assert one_says_otherwise.chance == pytest.approx(5 * 9 / 256)
+    assert fc_order(one_says_otherwise) == []
+    assert "in 7 of which it is better" in str(undecided(one_says_otherwise))
+
+
+def test_seven_requests_are_too_few_for_an_error(tmp_path: Path) -> None:
+    """Of three slots, five other orders are no chance with seven requests; the interval over seven is too narrow."""
+    world = orders.synthetic(1, tmp_path)
+    world.permute_fc()
+    del world.served.info["requests"][7:]
+    assert diagnosis(world).codes() == ["features-match"]
+    assert str(look(world)).startswith("7 requests were fed from their first token on; with fewer than 8 ")
+
+
 def test_what_is_not_given_is_said(tmp_path: Path) -> None:
     world = orders.synthetic(1, tmp_path)
     assert open_questions(diagnosis(world, models=False)) == [
@@ -119,7 +147,9 @@ def test_where_the_feed_is_wrong_the_order_is_said_to_be_open(tmp_path: Path) ->
 
 
 def test_no_use_of_the_feed_and_next_to_no_difference_are_no_findings() -> None:
-    def judged(difference: float, low: float, gain: float, gain_low: float) -> FcOrder:
+    def judged(
+        difference: float, low: float, gain: float, gain_low: float, *, requests: int = 10, wins: int | None = None
+    ) -> FcOrder:
         return FcOrder(
             order=(1, 0),
             cross_entropy={(0, 1): 3.0 + difference, (1, 0): 3.0},
@@ -130,7 +160,8 @@ def test_no_use_of_the_feed_and_next_to_no_difference_are_no_findings() -> None:
             gain=gain,
             gain_ci95=(gain_low, 2 * gain),
             rows=100,
-            requests=10,
+            requests=requests,
+            wins=requests if wins is None else wins,
         )
 
     assert [f.code for f in fc_order(judged(0.5, 0.3, 1.0, 0.5))] == ["fc-order"]
@@ -139,6 +170,8 @@ def test_no_use_of_the_feed_and_next_to_no_difference_are_no_findings() -> None:
         judged(0.04, 0.02, 1.0, 0.5),  # next to nothing
         judged(0.5, 0.3, 1.0, -0.1),  # no use of the feed beyond chance
         judged(0.5, 0.3, 0.1, 0.05),  # next to no use of it
+        judged(0.5, 0.3, 1.0, 0.5, wins=8),  # two of ten requests say otherwise: a coin does that once in eighteen
+        judged(0.5, 0.3, 1.0, 0.5, requests=7),  # too few for an interval, though all of them say so
     ):
         assert fc_order(told) == []
         assert undecided(told) is not None

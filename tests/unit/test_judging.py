@@ -34,8 +34,8 @@ def gained(low: float, high: float, requests: int = 16) -> PairedDifference:
     ("gain", "rate", "dtype", "equal", "outcome", "reason"),
     [
         (gained(0.03, 0.25), (0.48, 0.55), "float32", True, "confirmed", ""),
-        (gained(0.03, 0.253, 2), (0.48, 0.55), "float32", True, "inconclusive", "2 is too few requests"),
-        (gained(-0.2, -0.1, 7), (0.1, 0.2), "float32", False, "inconclusive", "7 is too few requests"),
+        (gained(0.03, 0.253, 2), (0.48, 0.55), "float32", True, "inconclusive", "2 is too few prompts"),
+        (gained(-0.2, -0.1, 7), (0.1, 0.2), "float32", False, "inconclusive", "7 is too few prompts"),
         (gained(0.03, 0.25, 8), (0.48, 0.55), "bfloat16", True, "confirmed", ""),
         (gained(-0.02, 0.25), (0.48, 0.55), "float32", True, "inconclusive", "the difference holds 0"),
         (gained(-0.2, -0.1), (0.48, 0.55), "float32", True, "refuted", "the difference is below 0"),

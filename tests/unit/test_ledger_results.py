@@ -43,7 +43,7 @@ def test_a_measurement_and_a_comparison() -> None:
     assert one.summary == "accept rate 0.604 [0.540, 0.670], accept length 2.81, 120.0 tokens/s"
     assert (one.n, one.unit, one.run, one.profile) == (728, "verify steps", "right-1", "right")
     assert "DIFFERS" in summarise(MEASURED.model_copy(update={"greedy_equal": False})).summary
-    words = "accept rate of right minus that of miswired: +38.8 points [+33.0, +45.0], paired over 32 requests"
+    words = "accept rate of right minus that of miswired: +38.8 points [+33.0, +45.0], paired over 32 prompts"
     assert summarise(PAIR).summary == words
     two = Versus(
         candidate="right",

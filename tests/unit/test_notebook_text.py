@@ -25,7 +25,7 @@ def test_a_difference_names_both_rates_with_their_n_and_intervals() -> None:
     assert said.startswith(
         "accept rate of right 0.650 [0.500, 0.800] (n = 20 verify steps) minus that of miswired 0.150 ["
     )
-    assert ": +50.0 points [+30.0, +70.0], paired over 2 requests" in said
+    assert ": +50.0 points [+30.0, +70.0], paired over 2 prompts" in said
 
 
 def test_a_replayed_difference_names_both_rates_with_their_n_and_intervals() -> None:

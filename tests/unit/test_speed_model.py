@@ -23,7 +23,7 @@ from helpers.acceptance.sweep_results import sweep_frame
 from helpers.acceptance.sweep_state import Row
 from helpers.acceptance.tables import prediction_rows
 from helpers.errors import UsageError
-from helpers.figures.said import forecast
+from helpers.figures.said import forecast, throughput
 
 # Plain decoding 10 ms; a verify step 10 ms and 6 ms a draft.
 TIMES = [StepTime(0, 0.010), StepTime(1, 0.016), StepTime(3, 0.028)]
@@ -144,6 +144,47 @@ def test_sentence_and_figure_part_speeds_by_one_rule(verify: float, said: str, s
     model = speed_model(OF_ALIKE, times, num_steps=3, requests=ALIKE)
     assert said in model.sentences[0]
     assert shown in forecast(prediction_rows(model), baseline=100.0, num_steps=3)
+
+
+@pytest.mark.parametrize(
+    ("plain", "starts", "said", "shown"),
+    [
+        (None, None, "wins: ", "speculation pays"),
+        ((0.0096, 0.0104), 3, "wins: ", "speculation pays"),
+        ((0.005, 0.015), 3, "whether it wins is not decided by these measurements: ", "may pay or not"),
+        ((0.0096, 0.0104), 1, "whether it wins is not decided by these measurements (one start): ", "(one start)"),
+    ],
+)
+def test_the_baseline_is_measured_too_and_one_start_decides_nothing(
+    plain: tuple[float, float] | None, starts: int | None, said: str, shown: str
+) -> None:
+    """Plain decoding 100 tok/s: by its own interval anything from 67 to 200, which holds what speculation gives."""
+    times = [StepTime(0, 0.010, ci95=plain), StepTime(3, 0.015)]
+    model = speed_model(OF_ALIKE, times, num_steps=3, requests=ALIKE, starts=starts)
+    assert f"it has 2.63 and {said}" in model.sentences[0]
+    rows = prediction_rows(model)
+    assert shown in forecast(rows, baseline=100.0, num_steps=3)
+    if plain is not None:
+        assert model.baseline_ci95 == pytest.approx((1 / plain[1], 1 / plain[0]))
+        assert (rows.loc[0, "baseline_low"], rows.loc[0, "baseline_high"]) == pytest.approx(model.baseline_ci95)
+
+
+def test_one_start_loses_no_more_than_it_wins() -> None:
+    times = [StepTime(0, 0.010), StepTime(3, 0.036)]
+    for starts, said in ((1, "not decided by these measurements (one start)"), (2, "it has 2.63 and loses")):
+        model = speed_model(OF_ALIKE, times, num_steps=3, requests=ALIKE, starts=starts)
+        assert said in model.sentences[0]
+
+
+def test_a_figure_of_speeds_takes_the_baselines_interval_and_the_starts() -> None:
+    columns = ["profile", "num_steps", "accept_length", "tokens_per_s", "low", "high"]
+    rows = pd.DataFrame([("right", 3, 1.70, 52.0, 50.9, 53.0)], columns=columns)
+    seconds = {3: 1.70 / 52.0}
+    assert "is faster than" in throughput(rows, baseline=50.5, step_seconds=seconds)
+    wide = throughput(rows, baseline=50.5, step_seconds=seconds, baseline_ci95=(48.0, 53.0))
+    assert "is not told from no speculation: " in wide
+    once = throughput(rows.assign(starts=1), baseline=50.5, step_seconds=seconds)
+    assert "is not told from no speculation (one start): " in once
 
 
 def test_no_interval_decides_nothing() -> None:

@@ -130,6 +130,12 @@ def test_a_loss_of_speed_is_claimed_only_where_intervals_are_apart(high: float, 
     assert said in lines({"baseline": base, "right": right})[-1]
 
 
+def test_no_loss_of_speed_is_claimed_by_one_start() -> None:
+    base = row("baseline", speed=84).model_copy(update={"tokens_per_s_ci95": (83, 86), "run": "b"})
+    right = row("right", 0.6, 80).model_copy(update={"tokens_per_s_ci95": (78, 82), "run": "r"})
+    assert "pays is not shown here" in lines({"baseline": base, "right": right})[-1]
+
+
 def test_miswiring_costs_speed_only_where_it_did() -> None:
     assert any("costs speed" in line for line in lines())
     assert not any("costs speed" in line for line in lines({"miswired": row("miswired", 0.2, 200)}))

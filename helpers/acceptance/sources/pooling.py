@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helpers.acceptance.intervals import DRAWS
+from helpers.acceptance.intervals import DRAWS, few
 from helpers.acceptance.sources.result import Spread
 
 
@@ -39,13 +39,15 @@ def pooled_rate(rows: Sequence[Weighed]) -> float | None:
 
 
 def interval(rows: Sequence[Weighed], *, seed: int = 0) -> tuple[float, float] | None:
-    """95% interval of `pooled`, lines drawn with replacement; None for fewer than two lines.
+    """95% interval of `pooled`, lines drawn with replacement; None for fewer than two, and where all say the same.
 
+    Lines that follow each other are of the same requests, so they are no independent draws: the interval is too narrow,
+    by how much a log does not tell (`told` says so).
     Equal lines are kept as counts, so a log of millions of lines costs no more than a short one.
     """
     counts = np.asarray([r.lines for r in rows], dtype=float)
     lines = int(counts.sum())
-    if lines < 2:
+    if lines < 2 or len({r.accept_length for r in rows}) < 2:
         return None
     weights = np.asarray([r.weight for r in rows])
     values = np.asarray([r.accept_length for r in rows])
@@ -53,6 +55,20 @@ def interval(rows: Sequence[Weighed], *, seed: int = 0) -> tuple[float, float] |
     drawn = np.random.default_rng(seed).multinomial(lines, counts / lines, size=draws) * weights
     low, high = np.percentile(drawn @ values / drawn.sum(1), [2.5, 97.5])
     return float(low), float(high)
+
+
+def told(rows: Sequence[Weighed]) -> list[str]:
+    """What has to be said beside `interval`, or instead of it."""
+    lines = sum(r.lines for r in rows)
+    if lines < 2:
+        return []
+    if len({r.accept_length for r in rows}) < 2:
+        return [f"all {lines} log intervals have the same accept length: that tells no 95% interval"]
+    shared = (
+        "log intervals that follow each other share their requests, so a 95% interval over them is too narrow; answers "
+        "(workbook bench) have one over prompts"
+    )
+    return [shared, *([said] if (said := few(lines, "log interval")) is not None else [])]
 
 
 def spread(rows: Sequence[Weighed], unit: str) -> Spread | None:

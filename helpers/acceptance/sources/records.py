@@ -27,6 +27,7 @@ class Answered:
         completion: new tokens of the answer.
         meant: what the ratios in the answer are, by its own counts.
         arm: which server of a bench answered; None elsewhere.
+        prompt: what was asked, where a record tells it: answers to one prompt, of several seeds or passes, are alike.
         failed: it did not come to its end; its counters are of a part.
     """
 
@@ -40,6 +41,7 @@ class Answered:
     said_length: float | None = None
     meant: Meanings = field(default_factory=lambda: Meanings(None, None))
     arm: str | None = None
+    prompt: str | None = None
     failed: bool = False
 
 
@@ -73,7 +75,9 @@ def _of(record: Mapping[str, Any]) -> Iterator[Answered]:
     if isinstance(record.get("meta_info"), dict):
         told = _sglang(record["meta_info"])
         arm = record.get("arm")
-        yield replace(told, arm=None if arm is None else str(arm), failed=record.get("ok") is False)
+        asked = record.get("prompt")
+        prompt = asked if isinstance(asked, str) else None
+        yield replace(told, arm=None if arm is None else str(arm), prompt=prompt, failed=record.get("ok") is False)
     elif isinstance(vllm, dict):
         yield _vllm(vllm, record)
     elif isinstance(extension, dict) and extension.get("spec_tokens_details"):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from helpers.acceptance.intervals import few, ratio_interval
 from helpers.acceptance.sources.records import Answered
 from helpers.acceptance.sources.result import Counters, Part, Size, spread_of
 from helpers.errors import UsageError
 
-#: Beyond this, N - 1 is taken for the size of a tree, and survival ends with the longest acceptance met.
+#: Beyond this, N - 1 is no chain's length but the size of a tree.
 LONGEST_CHAIN = 16
+#: So far beyond the longest acceptance that was met, N - 1 may be the size of a tree as well as a chain's length.
+MARGIN = 1
+
+Units = Sequence[Sequence[Answered]]
 
 
 class Responses:
@@ -81,9 +86,10 @@ class Responses:
         histogram = self._histogram(rows, max(widths), warnings)
         if not told:
             warnings.append("the number of proposed drafts is not in every answer: accept rate not told")
-        tops, bottoms = [float(r.correct or 0) for r in rows], [float(r.steps) for r in rows]
-        several = len(rows) > 1
-        warnings += [said] if several and (said := few(len(rows))) is not None else []
+        units = _units(rows)
+        tops, bottoms = _sums(units, lambda r: r.correct or 0), _sums(units, lambda r: r.steps)
+        several = len(units) > 1
+        warnings += _told_of(units, rows)
         ci = ratio_interval(tops, bottoms) if several else None
         kind = rows[0].kind
         whole = all(r.completion for r in rows)
@@ -98,10 +104,12 @@ class Responses:
             warnings=warnings,
             num_draft_tokens=widths.pop() + 1 if len(widths) == 1 and told else None,
             histogram=histogram,
-            survival_ci95=self._survival_ci(rows, histogram),
+            survival_ci95=self._survival_ci(units, histogram),
             tokens_per_step=kept,
             accept_length_ci95=(1 + ci[0], 1 + ci[1]) if ci else None,
-            accept_rate_ci95=ratio_interval(tops, [float(r.proposed or 0) for r in rows]) if several and told else None,
+            accept_rate_ci95=ratio_interval(tops, _sums(units, lambda r: r.proposed or 0))
+            if several and told
+            else None,
             spread=spread_of([1 + (r.correct or 0) / r.steps for r in rows], "request"),
         )
 
@@ -121,23 +129,36 @@ class Responses:
             warnings.append("no histogram in some answers: survival not told")
             return None
         longest = max(len(r.histogram or ()) for r in rows) - 1
+        drafts = width
         if self.num_steps is not None:
             width = max(self.num_steps, longest)
-        elif width > LONGEST_CHAIN:
-            warnings.append(
-                f"{width} drafts a verify step are a tree's size, not its depth: survival ends at {longest}, the "
-                "longest acceptance met; this accept rate is not comparable with a chain's"
-            )
+            if drafts > self.num_steps:
+                warnings.append(
+                    f"{drafts} drafts a verify step in {self.num_steps} draft steps are a tree: at most "
+                    f"{self.num_steps} of them can be accepted, and this accept rate is not comparable with a chain's"
+                )
+        elif width > longest + MARGIN:
+            if width > LONGEST_CHAIN:
+                warnings.append(
+                    f"{width} drafts a verify step are a tree's size, not its depth: survival ends at {longest}, the "
+                    "longest acceptance met; this accept rate is not comparable with a chain's"
+                )
+            else:
+                warnings.append(
+                    f"whether {width} drafts a verify step are a chain's length or a tree's size these counts do not "
+                    f"tell: survival ends at {longest}, the longest acceptance met; of a tree the accept rate is not "
+                    "comparable with a chain's (--num-steps says how deep it is)"
+                )
             width = longest
-        width = max(width, longest)
+        width = max(width, longest, 1)
         return [sum(r.histogram[i] for r in rows if r.histogram and i < len(r.histogram)) for i in range(width + 1)]
 
     @staticmethod
-    def _survival_ci(rows: Sequence[Answered], histogram: list[int] | None) -> list[tuple[float, float]] | None:
-        if histogram is None or len(rows) < 2:
+    def _survival_ci(units: Units, histogram: list[int] | None) -> list[tuple[float, float]] | None:
+        if histogram is None or len(units) < 2:
             return None
-        steps = [float(r.steps) for r in rows]
-        reached = [[float(sum((r.histogram or ())[k:])) for r in rows] for k in range(1, len(histogram))]
+        steps = _sums(units, lambda r: r.steps)
+        reached = [_sums(units, partial(_at_least, k)) for k in range(1, len(histogram))]
         return [ratio_interval(at_least, steps) for at_least in reached]
 
     @staticmethod
@@ -152,7 +173,9 @@ class Responses:
                 next="save the whole meta_info",
             )
         warnings.append("no count of correct drafts: accept length from completion tokens, accept rate not told")
-        tops, bottoms = [float((r.completion or 1) - 1) for r in used], [float(r.steps) for r in used]
+        units = _units(used)
+        tops, bottoms = _sums(units, lambda r: (r.completion or 1) - 1), _sums(units, lambda r: r.steps)
+        warnings += _told_of(units, used)
         return Counters(
             accept_length=sum(tops) / sum(bottoms),
             accept_rate=None,
@@ -162,8 +185,8 @@ class Responses:
             definition="(completion tokens - 1) / verify steps, pooled: the first token comes from the prefill. A last "
             "step that was cut short (stop, length) makes it smaller than 1 + correct / verify steps.",
             warnings=warnings,
-            accept_length_ci95=ratio_interval(tops, bottoms) if len(used) > 1 else None,
-            spread=spread_of([t / b for t, b in zip(tops, bottoms, strict=True)], "request"),
+            accept_length_ci95=ratio_interval(tops, bottoms) if len(units) > 1 else None,
+            spread=spread_of([((r.completion or 1) - 1) / r.steps for r in used], "request"),
         )
 
 
@@ -173,6 +196,29 @@ def pooled(answers: Iterable[Answered], *, num_steps: int | None = None) -> Coun
     for answer in answers:
         together.add(answer)
     return together.result()
+
+
+def _units(rows: Sequence[Answered]) -> Units:
+    """What intervals draw: the answers to one prompt together; where no prompt is told, each answer by itself."""
+    found: dict[tuple[str, ...], list[Answered]] = {}
+    for number, row in enumerate(rows):
+        found.setdefault(("line", str(number)) if row.prompt is None else ("prompt", row.prompt), []).append(row)
+    return list(found.values())
+
+
+def _sums(units: Units, count: Callable[[Answered], int]) -> list[float]:
+    return [float(sum(count(row) for row in unit)) for unit in units]
+
+
+def _at_least(k: int, row: Answered) -> int:
+    return sum((row.histogram or ())[k:])
+
+
+def _told_of(units: Units, rows: Sequence[Answered]) -> list[str]:
+    """What has to be said of the units: that they are prompts, and that they are few."""
+    told = [f"{len(rows)} answers to {len(units)} prompts: intervals draw prompts"] if len(units) < len(rows) else []
+    few_of = few(len(units)) if len(rows) > 1 else None
+    return told if few_of is None else [*told, few_of]
 
 
 def _definition(rows: Sequence[Answered], length: float, kept: float | None) -> str:

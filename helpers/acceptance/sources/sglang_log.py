@@ -138,6 +138,7 @@ class DecodeLog:
             )
         if len({tuple(sorted(s.config.items())) for s, _, _ in read}) > 1:
             warnings.append("the log holds starts with different speculation settings; see its server_args lines")
+        warnings += pooling.told(rows)
         return Counters(
             accept_length=length,
             accept_rate=rate,

@@ -100,6 +100,7 @@ class VllmLog:
                 update={
                     "accept_length_ci95": pooling.interval(rows),
                     "spread": pooling.spread(rows, "log interval"),
+                    "warnings": [*found.warnings, *pooling.told(rows)],
                 }
             )
         return found, []

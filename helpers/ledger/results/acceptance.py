@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from helpers.ledger.results.base import Summary, names_of, reader, saved
+from helpers.ledger.results.base import BOOTSTRAP, Summary, names_of, reader, saved
 
 if TYPE_CHECKING:
     from helpers.acceptance.bench_result import Bench
@@ -38,6 +38,7 @@ def measurement(result: Measurement) -> Summary:
         run=result.run,
         profile=result.name,
         seed=0,
+        seed_of=BOOTSTRAP,
         n=result.verify_steps if result.verify_steps is not None else result.requests,
         unit="verify steps" if result.verify_steps is not None else "requests",
         patches=tuple(result.patches or ()),
@@ -49,14 +50,18 @@ def measurement(result: Measurement) -> Summary:
 def again(result: Measurement) -> str:
     """How to measure it again. PROMPTS and PROFILES stand for files that a measurement does not know."""
     asked = result.asked if result.asked is not None else result.requests
-    tokens = f" --new-tokens {result.tokens // result.requests}" if result.tokens and result.requests else ""
-    return (
-        f"workbook bench BOX {shlex.quote(result.name)} --pairs {result.passes} --prompts PROMPTS "
-        f"--profiles PROFILES --limit {asked // result.passes}{tokens}"
-    )
+    passes = len(result.by_pass) or result.passes  # of a cut load, also those that nothing answered
+    if result.settings is not None:
+        options, prompts = result.settings.options, asked // passes // len(result.settings.seeds)
+    else:
+        options = ["--new-tokens", str(result.tokens // result.requests)] if result.tokens and result.requests else []
+        options += ["--concurrency", str(result.concurrency)] if result.concurrency > 1 else []
+        prompts = result.prompts or asked // passes
+    words = ["workbook", "bench", "BOX", result.name, "--pairs", str(passes), "--prompts", "PROMPTS"]
+    return shlex.join([*words, "--profiles", "PROFILES", *options, "--limit", str(prompts)])
 
 
-@reader("helpers.acceptance.measurement.PairedDifference")
+@reader("helpers.acceptance.differences.PairedDifference")
 def difference(result: PairedDifference) -> Summary:
     """Two configurations, prompt by prompt."""
     return Summary(
@@ -65,8 +70,9 @@ def difference(result: PairedDifference) -> Summary:
         summary=str(result),
         values=result.model_dump(mode="json"),
         seed=0,
+        seed_of=BOOTSTRAP,
         n=result.requests,
-        unit="requests",
+        unit="prompts",
     )
 
 
@@ -80,6 +86,8 @@ def versus(result: Versus) -> Summary:
         said.append(f"{result.speed.ratio:.2f} [{low:.2f}, {high:.2f}] times the tokens/s{once}")
     if result.accept_rate is not None:
         said.append(difference(result.accept_rate).summary)
+    if result.rates_apart is not None:
+        said.append(f"accept rates are not compared: {result.rates_apart}")
     if result.break_even is not None:
         said.append(f"break-even accept length {result.break_even}")
     said.append(f"{result.differing} of {result.compared} texts differ")
@@ -89,6 +97,7 @@ def versus(result: Versus) -> Summary:
         summary="; ".join(said),
         values=result.model_dump(mode="json"),
         seed=0,
+        seed_of=BOOTSTRAP,
         n=result.speed.prompts if result.speed is not None else result.compared,
         unit="prompts",
     )
@@ -111,6 +120,7 @@ def bench(result: Bench) -> Summary:
         run=", ".join(arm.run for arm in result.arms if arm.run) or None,
         patches=tuple(dict.fromkeys(patch for arm in arms for patch in arm.patches)),
         seed=0,
+        seed_of=BOOTSTRAP,
         n=result.answered,
         unit="requests",
         config=config,

@@ -15,6 +15,9 @@ from helpers.errors import UsageError
 from helpers.ledger.redaction import tree_without_secrets, without_secrets
 from helpers.notebook_text import Worded
 
+#: What the seed of an interval is of, lest it be read as the one that texts were sampled with.
+BOOTSTRAP = "bootstrap"
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -33,7 +36,7 @@ class Summary:
         summary: one sentence, with the figures that matter.
         values: figures and findings, ready for JSON. config: a configuration by its name, for the report to compare.
         files: that it rests on, each with its sha256 where that is known already. keep: to be saved.
-        n: observations, of ``unit``. seed: of what was drawn.
+        n: observations, of ``unit``. seed: of what was drawn, and for what (``bootstrap``: intervals, not texts).
         command: the same by the command line; places: what stands for a word of it (CAPTURE, DUMP, BOX).
     """
 
@@ -49,6 +52,7 @@ class Summary:
     patches: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     seed: int | None = None
+    seed_of: str | None = None
     n: int | None = None
     unit: str | None = None
     config: dict[str, Any] = field(default_factory=dict)
@@ -66,6 +70,7 @@ class Summary:
             patches=_together(self.patches, context.patches),
             versions={**context.versions, **self.versions},
             seed=self.seed if self.seed is not None else context.seed,
+            seed_of=self.seed_of if self.seed is not None else context.seed_of,
             n=self.n if self.n is not None else context.n,
             unit=self.unit if self.n is not None else context.unit,
             config={**context.config, **self.config},

@@ -84,6 +84,7 @@ def several(result: Sequence[Any]) -> Summary:
         patches=joined.patches,
         versions=joined.versions,
         seed=joined.seed,
+        seed_of=joined.seed_of,
         n=sum(part.n or 0 for part in parts) or None,
         unit=parts[0].unit,
         config=joined.config,

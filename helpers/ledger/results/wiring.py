@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.ledger.files import sha256_of
-from helpers.ledger.results.base import Summary, jsonable, names_of, reader, saved
+from helpers.ledger.results.base import BOOTSTRAP, Summary, jsonable, names_of, reader, saved
 from helpers.serving.profile_file import PROFILE_FILE
 
 if TYPE_CHECKING:
@@ -189,13 +189,15 @@ def replay(result: Replay) -> Summary:
     """What acceptance a wiring gives, from the capture."""
     taps = ", ".join(map(str, result.taps))
     entropy = f", step-1 cross-entropy {result.cross_entropy:.4f} nats" if result.cross_entropy is not None else ""
+    notes = "".join(f"; {note}" for note in result.notes)
     return Summary(
         source="replay",
         title=f"replay of the taps {taps}",
         summary=f"accept rate {rate(result.accept_rate, result.ci95)}, accept length {result.accept_length:.2f}"
-        f"{entropy}",
+        f"{entropy}{notes}",
         values=result.model_dump(mode="json"),
         seed=0,
+        seed_of=BOOTSTRAP,
         n=result.verify_steps,
         unit="verify steps",
         command=replayed(result.taps, result.new_tokens),
@@ -219,6 +221,7 @@ def versus(result: Versus) -> Summary:
         summary=str(result),
         values=result.model_dump(mode="json"),
         seed=0,
+        seed_of=BOOTSTRAP,
         n=result.requests,
         unit="requests",
         # A replay of taps also says how they stand against what was served, which is what they are compared with.
@@ -254,6 +257,7 @@ def ablation(result: Ablation) -> Summary:
         summary=f"accept rate {result.accept_rate:.3f}, {result.difference:+.3f} [{low:+.3f}, {high:+.3f}] by it",
         values=result.model_dump(mode="json"),
         seed=0,
+        seed_of=BOOTSTRAP,
     )
 
 

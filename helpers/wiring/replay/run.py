@@ -30,6 +30,7 @@ def replay(
 ) -> Replay:
     """Acceptance of one wiring, greedy, one draft per step, as the captured server would have had it.
 
+    A chain: of a server with topk > 1 it is what one branch would give, and a note says so (`served_a_tree`).
     Exact for a server that ran in the capture's dtype, one request at a time, without chunked prefill: the drafter is
     then given another token at a chunk's edge (its server pairs a chunk's last state with what the target guessed).
 
@@ -49,7 +50,8 @@ def replay(
             expected=f"more than {steps + 1} new tokens a request",
             next="workbook capture BOX RUN --prompts FILE --max-new-tokens 72",
         )
-    return summarise(say(wiring), steps, scores, drafter.notes).model_copy(update={"new_tokens": new_tokens})
+    notes = [*drafter.notes, *served_a_tree(source)]
+    return summarise(say(wiring), steps, scores, notes).model_copy(update={"new_tokens": new_tokens})
 
 
 def versus(
@@ -73,6 +75,19 @@ def versus(
         difference_ci95=interval,
         new_tokens=new_tokens,
     )
+
+
+def served_a_tree(source: Source) -> list[str]:
+    """What has to be said where the captured server drafted a tree; nothing of a chain, or where it is not known."""
+    launch = source.capture.info.launch
+    topk, tokens = launch.get("speculative_eagle_topk"), launch.get("speculative_num_draft_tokens")
+    if not isinstance(topk, int) or topk < 2:
+        return []
+    size = f", {tokens - 1} drafts a verify step" if isinstance(tokens, int) else ""
+    return [
+        f"the captured server drafted a tree (topk {topk}{size}), and a replay follows a chain: accept length and "
+        "survival are lower than the server's, and accept rates are not comparable; wirings compare among themselves"
+    ]
 
 
 def say(wiring: Wiring) -> list[int | str]:
