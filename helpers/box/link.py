@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from collections.abc import Iterator
 from types import TracebackType
 
 import paramiko
@@ -15,6 +16,7 @@ from helpers.box.sockets import DEAD_AFTER, ProxyProcess, tcp
 from helpers.box.targets import Target, lab_not_up, resolve
 from helpers.box.transient import Transient, lost, unreachable
 from helpers.box.transport import BoxTransport
+from helpers.errors import BoxUnreachable
 
 KEEPALIVE = 10.0
 _MAX_JUMPS = 8
@@ -42,7 +44,7 @@ class Link:
             BoxUnreachable: with the code that tells what was in the way (network, host key, login, lab not up).
         """
         deadline = time.monotonic() + timeout
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack, _noted(target):
             sock, proxy = _socket(target, timeout, stack, via, depth)
             transport = BoxTransport(sock)
             stack.callback(transport.close)
@@ -55,8 +57,8 @@ class Link:
             try:
                 transport.start_client(timeout=remaining)
                 key = transport.get_remote_server_key()
-                hostkeys.verify(entries, name, key, target.known_hosts)
-                authenticate(transport, target)
+                hostkeys.verify(entries, name, key, target.known_hosts, unkept=target.unkept)
+                authenticate(transport, target, jump=depth > 0)
             except (paramiko.SSHException, EOFError, OSError) as error:
                 if proxy is not None:
                     raise proxy.failed(target.name, timeout) from error
@@ -83,6 +85,17 @@ class Link:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def _noted(target: Target) -> Iterator[None]:
+    """An error on the way to ``target`` tells how the configuration was read, where that was not by ssh itself."""
+    try:
+        yield
+    except BoxUnreachable as error:
+        if target.note and target.note not in error.lines:
+            error.lines.append(target.note)
+        raise
 
 
 def _words(error: Exception) -> str:

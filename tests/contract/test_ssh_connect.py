@@ -142,6 +142,53 @@ def test_only_the_agent_has_a_key(home: Path, openssh_server: ssh_servers.SshSer
         assert box.run(["true"]).ok
 
 
+@pytest.mark.usefixtures("agent")
+def test_an_agent_that_only_the_configuration_names(
+    home: Path, openssh_server: ssh_servers.SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with 1Password: the private half is in an agent of its own, and a public key says which one is meant."""
+    key = keygen(home / "box", "ed25519")
+    authorize(openssh_server, key)
+    trust(home, openssh_server)
+    for number in range(8):  # more than a server lets anybody try
+        subprocess.run(["ssh-add", "-q", keygen(home / f"other{number}", "ed25519")], check=True)
+    subprocess.run(["ssh-add", "-q", key], check=True)
+    key.unlink()
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    lines = (f"IdentityFile {key}.pub", "IdentitiesOnly yes")
+    config(home, openssh_server, *lines, "IdentityAgent ~/agent", identity=False)
+    with connect("box") as box:
+        assert box.run(["true"]).ok
+    config(home, openssh_server, *lines, "IdentityAgent ~/no-agent", identity=False, host="without")
+    with pytest.raises(BoxUnreachable, match=r"WB-SSH-AUTH(.|\n)*IdentityAgent .*/no-agent: No such file"):
+        connect("without")
+
+
+def test_a_second_factor(home: Path, tmp_path: Path, openssh_server: ssh_servers.SshServer) -> None:
+    asks = ("AuthenticationMethods publickey,keyboard-interactive", "KbdInteractiveAuthentication yes")
+    trust(home, openssh_server)
+    with ssh_servers.openssh_server(tmp_path / "bastion", *asks) as bastion:
+        trust(home, bastion)
+        config(home, bastion, host="bastion")
+        config(home, openssh_server, "ProxyJump bastion")
+        with pytest.raises(BoxUnreachable, match=r"WB-SSH-AUTH.*accepted .*wants keyboard-interactive") as caught:
+            connect("box")
+        assert "ProxyCommand ssh -W %h:%p bastion" in caught.value.next
+        with pytest.raises(BoxUnreachable, match=r"WB-SSH-AUTH.*accepted .*wants keyboard-interactive") as caught:
+            connect("bastion")
+        assert "ProxyCommand" not in caught.value.next
+
+
+def test_two_keys_that_are_both_wanted(home: Path, tmp_path: Path) -> None:
+    with ssh_servers.openssh_server(tmp_path / "two", "AuthenticationMethods publickey,publickey") as server:
+        second = keygen(home / "second", "ed25519")
+        authorize(server, second)
+        trust(home, server)
+        config(home, server, f"IdentityFile {second}")
+        with connect("box") as box:
+            assert box.run(["true"]).ok
+
+
 def test_no_key_is_accepted(home: Path, ssh_server: ssh_servers.SshServer) -> None:
     key = keygen(home / "stranger", "ed25519")
     trust(home, ssh_server)
