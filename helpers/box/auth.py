@@ -54,7 +54,9 @@ def authenticate(transport: paramiko.Transport, target: Target, *, jump: bool = 
             except paramiko.BadAuthenticationType as error:
                 attempts.allowed = list(error.allowed_types)
                 break
-            except paramiko.AuthenticationException:
+            except paramiko.AuthenticationException as error:
+                if "timeout" in str(error):  # no answer is no refusal
+                    raise
                 if not transport.is_active():
                     break
             except paramiko.SSHException as error:

@@ -12,6 +12,7 @@ import pytest
 
 from helpers.box import sshasked
 from helpers.box.auth import Attempts, _candidates
+from helpers.box.patience import Patience, patience
 from helpers.box.targets import resolve
 from helpers.errors import UsageError
 
@@ -124,3 +125,17 @@ def test_a_public_key_that_no_agent_holds_is_told_as_such(config: Path) -> None:
     attempts = Attempts()
     assert list(_candidates(resolve("box"), None, attempts)) == []
     assert attempts.broken == [f"{public}: a public key, and no agent holds its private half"]
+
+
+def test_how_long_a_box_may_take(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config.write_text("Host slow\n  ConnectTimeout 90\nHost quick\n  ConnectTimeout 3\n")
+    assert patience(resolve("slow")) == Patience(90, 90)
+    assert patience(resolve("quick")) == Patience(3, 15)  # the address has to answer at once, and a login may take long
+    assert patience(resolve("plain")) == Patience(15, 15)
+    monkeypatch.setenv("WORKBOOK_CONNECT_TIMEOUT", "40")
+    assert patience(resolve("slow")) == patience(resolve("quick")) == Patience(40, 40)
+    assert patience(resolve("slow"), 5) == Patience(5, 5)
+    for wrong in ("soon", "0", "-1", "nan", "inf"):
+        monkeypatch.setenv("WORKBOOK_CONNECT_TIMEOUT", wrong)
+        with pytest.raises(UsageError, match=r"WB-USAGE.*WORKBOOK_CONNECT_TIMEOUT"):
+            patience(resolve("slow"))
