@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 MARKER = "WORKBOOK_RUN"
 PROC = Path("/proc")
+MACHINE = Path("/etc/machine-id")
 SECRET = re.compile(rb"^--?[\w-]*(key|token|secret|password)(=|$)", re.IGNORECASE)
 
 
@@ -41,6 +43,15 @@ class Process:
 def boot_id() -> str:
     """Which boot the start times count from."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def node() -> dict[str, str | None]:
+    """Which machine this is: ``{"name", "machine_id"}``. A home may be mounted on several."""
+    try:
+        machine = MACHINE.read_text().strip() or None
+    except (OSError, ValueError):
+        machine = None
+    return {"name": socket.gethostname(), "machine_id": machine}
 
 
 def find(pid: int) -> Process | None:

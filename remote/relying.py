@@ -2,12 +2,15 @@
 
 A server that loads reads its engine's source and its models' configs all the while; one that has loaded was started
 with the patches that its run.json names, and whoever restarts it, captures from it or reads its source expects them
-still. Only living runs count: one that ended, died or was never begun stands in nobody's way. Standard library only.
+still. Only living runs count: one that ended, died or was never begun stands in nobody's way. One of another machine
+with the same home counts until somebody has stopped it: nothing here can tell that it died. Standard library only.
 """
 
 from __future__ import annotations
 
+import calendar
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,19 +18,21 @@ from typing import Any
 from remote import ports, runs
 
 PACKAGE = "sglang"
+LOADS = 3600.0  # seconds for which a run that cannot be looked at counts as one that still reads its files
 
 
 def relying(patch: str, root: str, paths: Sequence[str]) -> list[dict[str, Any]]:
     """The living runs, anybody's, that the patch ``patch`` of the folder ``root`` or its files ``paths`` matter to.
 
     Each is ``{"run", "owner", "started", "loading", "named", "over"}``: ``named``, its run.json names the patch;
-    ``over``: the patches of its run.json that lie on one of the files; ``loading``: it has not read all its files yet.
+    ``over``: the patches of its run.json that lie on one of the files; ``loading``: it has not read all its files yet;
+    ``node``: the other machine that it runs on, None for this one.
     Runs to which only the checkout matters are told while they load, and not afterwards.
     """
     real = [os.path.realpath(path) for path in paths]
     found = []
     for record in runs.readable():
-        if runs.leader(record) is None:
+        if not runs.may_live(record):
             continue
         checkout = root_of(record)
         named, over = False, []
@@ -46,6 +51,7 @@ def relying(patch: str, root: str, paths: Sequence[str]) -> list[dict[str, Any]]
                     "loading": loading,
                     "named": named,
                     "over": over,
+                    "node": runs.elsewhere(record),
                 }
             )
     return found
@@ -62,7 +68,16 @@ def at(root: str, path: str) -> str:
 
 
 def _loaded(record: runs.Record) -> bool:
-    """Whether the server listens: SGLang opens its port only when its weights are there."""
+    """Whether the server listens: SGLang opens its port only when its weights are there.
+
+    On another machine that cannot be seen: there it is taken to have loaded after an hour.
+    """
+    if runs.elsewhere(record):
+        try:
+            started = calendar.timegm(time.strptime(record["started"], "%Y-%m-%dT%H:%M:%SZ"))
+        except (TypeError, ValueError):
+            return False
+        return time.time() - started > LOADS
     host, port = record["host"], record["port"]
     return ports.answers(host, port) and not ports.foreign(port, record["id"])
 

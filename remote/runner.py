@@ -27,8 +27,14 @@ def listing(request: dict[str, Any]) -> dict[str, Any]:
         state = runs.state(record)
         answers = state == "alive" and ports.answers(record["host"], record["port"])
         orphans = [] if state == "alive" else [p.as_dict() for p in watching.left(record)]
-        rebooted = record["boot_id"] != processes.boot_id()
-        one = {"record": record, "state": state, "answers": answers, "orphans": orphans, "rebooted": rebooted}
+        rebooted = record["boot_id"] != processes.boot_id() and state != "elsewhere"
+        one: dict[str, Any] = {
+            "record": record,
+            "state": state,
+            "answers": answers,
+            "orphans": orphans,
+            "rebooted": rebooted,
+        }
         found.append(one)
     if request.get("endings"):
         for one in [one for one in found if one["state"] in ("dead", "stranger")][-ENDINGS:]:

@@ -1,7 +1,7 @@
 """The folder of runs, ``~/.workbook/runs/<run id>/``: run.json, pid, server.log, and what a run keeps beside them.
 
 run.json (schema ``workbook.run/1``) is written by the laptop's words and this side's facts (pid, group, start time,
-boot), always under a temporary name that is then renamed.
+boot, machine), always under a temporary name that is then renamed.
 """
 
 from __future__ import annotations
@@ -98,12 +98,46 @@ def leader(record: Record) -> processes.Process | None:
     return processes.same(record["pid"], record["start_time"], record["boot_id"])
 
 
+def elsewhere(record: Record) -> str | None:
+    """The name of the machine that a run was started on, where this is another one with the same home; else None.
+
+    /proc tells nothing of a run there, so nobody may take it for dead. The same boot is the same machine, whatever a
+    container calls itself; a name of its own is another machine even where a cloned image gave both one machine-id. A
+    record without a machine is from before machines were written down: it is this one's.
+    """
+    there = record.get("node")
+    if not isinstance(there, dict) or not there.get("name") or record["boot_id"] == processes.boot_id():
+        return None
+    here = processes.node()
+    cloned = None in (there.get("machine_id"), here["machine_id"]) or there["machine_id"] == here["machine_id"]
+    return None if there["name"] == here["name"] and cloned else str(there["name"])
+
+
+def elsewhere_refused(record: Record) -> Refused:
+    """What is said to whoever wants to reach a run on another machine."""
+    there, here = elsewhere(record), processes.node()["name"]
+    return Refused(
+        "WB-SERVE-ELSEWHERE",
+        f"run {record['id']} was started on {there}, and this is {here}: they share a home, and no processes",
+        run=record["id"],
+        node=there,
+    )
+
+
+def may_live(record: Record) -> bool:
+    """Whether the run's server lives, or may: on another machine, with nobody having stopped it."""
+    return leader(record) is not None or (elsewhere(record) is not None and not record.get("stopped"))
+
+
 def state(record: Record) -> str:
-    """``alive``; ``stopped``: by somebody; ``dead``: by itself; or ``stranger``: dead, and its pid is another's now."""
+    """``alive``; ``stopped``: by somebody; ``elsewhere``: another machine's, which cannot be looked at from here;
+    ``dead``: by itself; or ``stranger``: dead, and its pid is another's now."""
     if leader(record):
         return "alive"
     if record.get("stopped"):
         return "stopped"
+    if elsewhere(record):
+        return "elsewhere"
     other = processes.find(record["pid"])
     return "stranger" if other and other.alive else "dead"
 

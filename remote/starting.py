@@ -95,6 +95,7 @@ def _become(request: dict[str, Any], folder: Path, said: int) -> NoReturn:
             "pgid": os.getpgrp(),
             "start_time": me.start,
             "boot_id": processes.boot_id(),
+            "node": processes.node(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         runs.save(record)

@@ -26,7 +26,8 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
     group) and ``grace``.
 
     Raises:
-        Refused: WB-SERVE-OTHER-OWNER, or WB-SERVE-STRANGER where the pid is another process now.
+        Refused: WB-SERVE-OTHER-OWNER, WB-SERVE-ELSEWHERE where it runs on another machine with this home, or
+            WB-SERVE-STRANGER where the pid is another process now.
     """
     record = runs.load(request["run"])
     if record["owner"] != request["owner"] and not request["force"]:
@@ -36,6 +37,8 @@ def stop(request: dict[str, Any]) -> dict[str, Any]:
             owner=record["owner"],
             run=record["id"],
         )
+    if runs.state(record) == "elsewhere":
+        raise runs.elsewhere_refused(record)
     began = time.monotonic()
     leader = runs.leader(record)
     members, outside = _sort(record, leader)

@@ -30,15 +30,20 @@ LINE = re.compile(rb"[^\r\n]*[\r\n]|[^\r\n]+$")  # a progress bar's \r ends a li
 def watch(request: dict[str, Any]) -> Iterator[Event]:
     """Events until the server is ready (with ``health``), is dead, or the log's present end is reached (no ``follow``).
 
+    A run of another machine with this home is never seen to end: its log is told, and with ``health`` it is refused.
     The request holds ``run``, ``offset``, ``tail`` (instead of an offset: so many last lines), ``follow``, ``health``.
     """
     record = runs.load(request["run"])
+    away = runs.state(record) == "elsewhere"
+    if away and request["health"]:
+        raise runs.elsewhere_refused(record)
     log = runs.folder(record["id"]) / "server.log"
     offset = request["offset"] if request.get("tail") is None else tail(log, request["tail"])
     health = _Health(record) if request["health"] else None
     spoke = time.monotonic()
     while True:
-        alive = runs.leader(record) is not None  # asked first: a dead server's log has all that it will ever have
+        # Asked first: a dead server's log has all that it will ever have. Another machine's may go on for ever.
+        alive = away or runs.leader(record) is not None
         ready = health is not None and health.good
         more = True
         while more:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import paramiko
 
+from helpers.box import agents
 from helpers.box.quoting import quote
 from helpers.box.targets import Target
 from helpers.box.transient import lost
@@ -29,26 +30,33 @@ class Attempts:
     locked: list[Path] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
+    accepted: str = ""  # a key that the box took and that was not enough: ``allowed`` is what it wants beside it
 
 
-def authenticate(transport: paramiko.Transport, target: Target) -> None:
-    """Log in with the first key that the box accepts.
+def authenticate(transport: paramiko.Transport, target: Target, *, jump: bool = False) -> None:
+    """Log in with the first key that the box accepts. ``jump``: it is a hop on the way to another one.
 
     Raises:
         BoxUnreachable: WB-SSH-KEY-ENCRYPTED where a key needs its passphrase first, else WB-SSH-AUTH;
             WB-SSH-LOST (Transient) where the connection broke before the box could answer.
     """
     attempts = Attempts()
-    agent = paramiko.Agent() if target.agent else None
+    agent, trouble = agents.opened(target.agent_socket) if target.agent else (None, "")
+    attempts.broken += [trouble] if trouble else []
     try:
         for label, key in _candidates(target, agent, attempts):
             attempts.tried.append(label)
             try:
-                transport.auth_publickey(target.user, key)
+                if more := transport.auth_publickey(target.user, key):
+                    attempts.accepted, attempts.allowed = label, list(more)
+                    if "publickey" not in more:
+                        break
             except paramiko.BadAuthenticationType as error:
                 attempts.allowed = list(error.allowed_types)
                 break
-            except paramiko.AuthenticationException:
+            except paramiko.AuthenticationException as error:
+                if "timeout" in str(error):  # no answer is no refusal
+                    raise
                 if not transport.is_active():
                     break
             except paramiko.SSHException as error:
@@ -62,11 +70,11 @@ def authenticate(transport: paramiko.Transport, target: Target) -> None:
             agent.close()
     if not transport.is_active() and len(attempts.tried) < 2:
         raise lost(target.name, transport.get_exception())
-    raise _refused(target, attempts)
+    raise _half_way(target, attempts, jump) if attempts.accepted else _refused(target, attempts)
 
 
 def _candidates(
-    target: Target, agent: paramiko.Agent | None, attempts: Attempts
+    target: Target, agent: paramiko.Agent | agents.NamedAgent | None, attempts: Attempts
 ) -> Iterator[tuple[str, paramiko.PKey]]:
     files = [path for path in target.identity_files if path.is_file()]
     attempts.broken += [f"{path}: no such file" for path in target.identity_files if not path.is_file()]
@@ -85,6 +93,9 @@ def _candidates(
     for path in files:
         if any(public.get(key.asbytes()) == path for key in named):
             continue
+        if _blob(path) is not None:
+            attempts.broken.append(f"{path}: a public key, and no agent holds its private half")
+            continue
         loaded = _load(path, attempts)
         if loaded is not None:
             yield str(path), loaded
@@ -95,9 +106,15 @@ def _candidates(
 
 
 def _public_blob(path: Path) -> bytes | None:
+    """The public half of an IdentityFile: the file may be that itself, so that an agent's key is picked by it."""
+    return _blob(path) or _blob(Path(f"{path}.pub"))
+
+
+def _blob(path: Path) -> bytes | None:
     try:
-        return paramiko.pkey.PublicBlob.from_file(f"{path}.pub").key_blob
-    except (OSError, ValueError):
+        text = path.read_text()
+        return None if text.startswith("-----") else paramiko.pkey.PublicBlob.from_string(text).key_blob
+    except (OSError, ValueError, IndexError):  # binascii.Error and UnicodeDecodeError are ValueErrors
         return None
 
 
@@ -140,6 +157,31 @@ def _parse(text: str, passphrase: str | None) -> tuple[paramiko.PKey | None, str
     return None, problem
 
 
+def _half_way(target: Target, attempts: Attempts, jump: bool) -> BoxUnreachable:
+    """The error for a box that took a key, and wants something more."""
+    wanted = " or ".join(attempts.allowed)
+    where = f"{target.user}@{target.host}:{target.port}"
+    if jump:
+        name = quote(target.name)
+        what = (
+            f"let ssh itself make the way: ProxyCommand ssh -W %h:%p {name} in ~/.ssh/config, in place of ProxyJump "
+            f"{target.name}; with ControlMaster it uses the connection that `ssh {target.name}` has opened already"
+        )
+    else:
+        what = "ask whoever runs the box for a login by key alone; by hand: " + _by_hand(target)
+    return BoxUnreachable(
+        "WB-SSH-AUTH",
+        f"{where} accepted {attempts.accepted}, and wants {wanted} as well: a second factor, which is never asked for",
+        expected="a login by key alone" + (", or a way through this hop that ssh has opened" if jump else ""),
+        next=what,
+        lines=[f"tried {label}" for label in attempts.tried] + attempts.broken,
+    )
+
+
+def _by_hand(target: Target) -> str:
+    return f"ssh -v -p {target.port} {quote(f'{target.user}@{target.host}')} true"
+
+
 def _refused(target: Target, attempts: Attempts) -> BoxUnreachable:
     where = f"{target.user}@{target.host}:{target.port}"
     lines = [f"tried {label}" for label in attempts.tried] + attempts.broken
@@ -160,6 +202,6 @@ def _refused(target: Target, attempts: Attempts) -> BoxUnreachable:
         "WB-SSH-AUTH",
         f"{where} accepted none of {len(attempts.tried)} keys{accepted}",
         expected="a key whose public half is in the box's ~/.ssh/authorized_keys",
-        next=f"ssh -v -p {target.port} {quote(f'{target.user}@{target.host}')} true",
+        next=_by_hand(target),
         lines=lines,
     )

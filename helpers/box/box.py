@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from helpers.box.near import NearData
 
 
-def connect(target: str | Target = "lab", *, timeout: float = 15) -> Box:
+def connect(target: str | Target = "lab", *, timeout: float | None = None) -> Box:
     """Connect to ``lab``, ``user@host[:port]`` or an alias of ~/.ssh/config.
 
     Args:
         target: the name, or an endpoint that is already resolved.
-        timeout: seconds for the connection with everything in it (network, host key, login).
+        timeout: seconds for the connection with everything in it (network, host key, login); by default what
+            WORKBOOK_CONNECT_TIMEOUT says, else ConnectTimeout of ~/.ssh/config, and 15 at least.
 
     Raises:
         UsageError: the target is none. BoxUnreachable: the code says what was in the way.

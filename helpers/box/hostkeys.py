@@ -52,6 +52,11 @@ def read(files: Iterable[Path]) -> list[Entry]:
     return entries
 
 
+def keepers(files: Iterable[Path]) -> tuple[Path, ...]:
+    """Those of ``files`` that hold keys or could: no device such as /dev/null, no folder, no ``none``."""
+    return tuple(file for file in files if str(file) != "none" and (file.is_file() or not file.exists()))
+
+
 def matches(entry: Entry, name: str) -> bool:
     """Whether the line is about ``name``: plain, hashed (``|1|``), or a pattern with ``*``, ``?`` and ``!``."""
     found = False
@@ -98,8 +103,12 @@ def preferred(entries: list[Entry], name: str, offered: Iterable[str]) -> list[s
     return sorted(offered, key=lambda kind: kind not in known)
 
 
-def verify(entries: list[Entry], name: str, key: paramiko.PKey, files: tuple[Path, ...]) -> None:
+def verify(entries: list[Entry], name: str, key: paramiko.PKey, files: tuple[Path, ...], *, unkept: str = "") -> None:
     """Accept ``key`` for ``name``, or raise.
+
+    Args:
+        files: where the entries come from; the first that can hold one is where to add another.
+        unkept: the line of the configuration that keeps keys nowhere, for the error.
 
     Raises:
         BoxUnreachable: WB-SSH-HOSTKEY-UNKNOWN with the fingerprint and the command that adds this very key;
@@ -121,12 +130,13 @@ def verify(entries: list[Entry], name: str, key: paramiko.PKey, files: tuple[Pat
             next="ask whoever runs the box whether its key was changed; only then: "
             f"ssh-keygen -R {quote(name)} -f {quote(str(entry.file))}",
         )
-    file = files[0] if files else home() / ".ssh/known_hosts"
+    file = next(iter(keepers(files)), home() / ".ssh/known_hosts")
     line = f"{name} {key.get_name()} {key.get_base64()}"
     raise BoxUnreachable(
         "WB-SSH-HOSTKEY-UNKNOWN",
         f"{name} is not known yet; it shows the {key.get_name()} key {print_}",
-        expected=f"an entry for {name} in {file}",
+        expected=f"an entry for {name} in {file}"
+        + (f" (read beside {unkept}, which keeps no key: the workbook accepts none unasked)" if unkept else ""),
         next="compare the fingerprint with what the box's owner says; if it is the same, add this very key: "
         f"mkdir -p -m 700 {quote(str(file.parent))} && echo {quote(line)} >> {quote(str(file))}",
     )

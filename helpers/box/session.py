@@ -11,6 +11,7 @@ from typing import TypeVar
 import paramiko
 
 from helpers.box.link import Link
+from helpers.box.patience import patience
 from helpers.box.targets import Target
 from helpers.box.transient import Transient, by_hand
 from helpers.errors import RemoteFailed
@@ -27,11 +28,17 @@ class Session:
 
     One lock guards the link and the count of channels. It is held while connecting, so that many threads that find
     the link dead make one new connection between them.
+
+    Attributes:
+        timeout: seconds for a connection, and for the answer to a request on one.
+        shell_seconds: how long the login shell took for the first command, known once it has answered.
     """
 
-    def __init__(self, target: Target, timeout: float) -> None:
+    def __init__(self, target: Target, timeout: float | None = None) -> None:
         self.target = target
-        self.timeout = timeout
+        self.timeout = patience(target, timeout).whole
+        self.shell_seconds = 0.0
+        self._given = timeout
         self._lock = threading.RLock()
         self._freed = threading.Condition(self._lock)
         self._link: Link | None = None
@@ -59,7 +66,7 @@ class Session:
             if self._link is not None:
                 self._link.close()
                 self._link = None
-            self._link = Link.open(self.target, self.timeout)
+            self._link = Link.open(self.target, self._given)
             self.connections += 1
             return self._link
 
@@ -113,7 +120,7 @@ class Session:
             try:
                 channel = self.link().transport.open_session(timeout=self.timeout)
             except (paramiko.SSHException, EOFError, OSError):
-                link = stack.enter_context(Link.open(self.target, self.timeout))
+                link = stack.enter_context(Link.open(self.target, self._given))
                 channel = link.transport.open_session(timeout=self.timeout)
             yield stack.enter_context(contextlib.closing(channel))
 

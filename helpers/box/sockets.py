@@ -29,7 +29,9 @@ def tcp(where: str, host: str, port: int, timeout: float) -> socket.socket:
         known = boxes() if isinstance(error, socket.gaierror | UnicodeError) else []
         meant = nearest(where.rpartition("@")[2].partition(":")[0], known)
         why = getattr(error, "strerror", None) or error
-        raise unreachable(where, f"{host}:{port}", why, timeout, meant=meant) from error
+        raise unreachable(
+            where, f"{host}:{port}", why, timeout, meant=meant, late=isinstance(error, TimeoutError)
+        ) from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -65,9 +67,9 @@ class ProxyProcess:
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace").strip()[-500:]
 
-    def failed(self, where: str, timeout: float) -> Transient:
-        words = self.last_words()
-        return unreachable(where, f"ProxyCommand {self.command}", words or "the command gave no connection", timeout)
+    def failed(self, where: str, timeout: float, *, late: bool) -> Transient:
+        words = self.last_words() or "the command gave no connection"
+        return unreachable(where, f"ProxyCommand {self.command}", words, timeout, late=late)
 
     def close(self) -> None:
         self.sock.close()

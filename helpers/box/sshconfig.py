@@ -1,4 +1,7 @@
-"""~/.ssh/config as OpenSSH reads it: paramiko's parser, plus Include, which paramiko does not know."""
+"""~/.ssh/config where no ssh can be asked: paramiko's parser, plus Include, less the Match lines that it takes wrongly.
+
+`helpers.box.sshasked` asks ssh itself; this one reads neither /etc/ssh/ssh_config nor what only ssh can decide.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,25 @@ from helpers.screen import as_typed
 
 _LINE = re.compile(r"(?i)^\s*(include|host|match)(?:\s+|\s*=\s*)(.+?)\s*$")
 _MAX_DEPTH = 16  # OpenSSH's own bound on nested includes
+_CRITERIA = {"all", "canonical", "final", "host", "originalhost", "user", "localuser", "exec"}
+
+
+class _Parser(paramiko.SSHConfig):
+    """paramiko's, which takes a criterion that it does not know, and one in capitals, as met."""
+
+    def _get_matches(self, match: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = super()._get_matches(match)  # type: ignore[misc]
+        for one in found:
+            one["type"] = one["type"].lower()
+        return found
+
+    def _does_match(self, matches: list[dict[str, Any]], *others: Any) -> Any:
+        known = [one for one in matches if one["type"] in _CRITERIA]
+        unknown = [one["type"] for one in matches if one["type"] not in _CRITERIA]
+        met = super()._does_match(known, *others) if known or not unknown else True  # type: ignore[misc]
+        if met and unknown:
+            raise paramiko.SSHException(f"only ssh itself can tell whether its line Match {unknown[0]} holds")
+        return met
 
 
 class Options(dict[str, str]):
@@ -37,23 +59,40 @@ def lookup(host: str, config: Path) -> Options:
     Raises:
         UsageError: the file cannot be read or holds a line that is no option.
     """
-    if not config.is_file():
-        return Options({}, {})
+    text = "\n".join(flattened(config))
     try:
-        parsed = paramiko.SSHConfig.from_text("\n".join(_lines(config, config.parent, 0)))
         with _named():
-            found = parsed.lookup(host)
-    except (OSError, UnicodeDecodeError, paramiko.SSHException) as error:
-        raise UsageError(
-            "WB-SSH-CONFIG",
-            f"{config} cannot be used: {error}",
-            expected="a configuration that OpenSSH reads too",
-            next=f"ssh -G {as_typed(host)}",
-        ) from error
+            found = _Parser.from_text(text).lookup(host)
+    except paramiko.SSHException as error:
+        raise config_error(host, f"{config}: {error}") from error
     options: dict[str, Any] = dict(found)  # a list for what may be given several times, None for "none"
     single = {key: value for key, value in options.items() if isinstance(value, str)}
     several = {key: list(value) for key, value in options.items() if isinstance(value, list)}
     return Options(single, several)
+
+
+def flattened(config: Path) -> list[str]:
+    """The lines of ``config`` and of what it includes; none where there is no such file.
+
+    Raises:
+        UsageError: WB-SSH-CONFIG.
+    """
+    if not config.is_file():
+        return []
+    try:
+        return _lines(config, config.parent, 0)
+    except (OSError, UnicodeDecodeError) as error:
+        raise config_error("HOST", f"{config}: {error}") from error
+
+
+def config_error(host: str, why: str) -> UsageError:
+    """The error for a configuration that cannot be used."""
+    return UsageError(
+        "WB-SSH-CONFIG",
+        f"the ssh configuration cannot be used: {why}",
+        expected="a configuration that OpenSSH reads too",
+        next=f"ssh -G {as_typed(host)}",
+    )
 
 
 def aliases(config: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from helpers.box.patience import MORE
 from helpers.errors import BoxUnreachable
 from helpers.screen import as_typed
 
@@ -35,12 +36,17 @@ def lost(where: str, cause: object = None) -> Transient:
     )
 
 
-def unreachable(where: str, address: str, cause: object, seconds: float, *, meant: str | None = None) -> Transient:
-    """No connection could be made within ``seconds``. ``meant``: a box that there is, of nearly that name."""
+def unreachable(
+    where: str, address: str, cause: object, seconds: float, *, meant: str | None = None, late: bool = False
+) -> Transient:
+    """No connection could be made within ``seconds``.
+
+    ``meant``: a box that there is, of nearly that name. ``late``: the time ran out, so that more of it may help.
+    """
     check = "check the address, the port and the network (VPN?): ssh -v " + by_hand(where)
     return Transient(
         "WB-SSH-CONNECT",
         f"{where} ({address}) cannot be reached: {cause}",
-        expected=f"an SSH server that answers within {seconds:g} s",
+        expected=f"an SSH server that answers within {seconds:g} s" + (f" ({MORE})" if late else ""),
         next=check if meant is None else f"did you mean {meant!r}? else: {check}",
     )

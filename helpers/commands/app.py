@@ -41,7 +41,8 @@ from helpers.interrupts import exit_status, interruptible
 
 HELP = """Find out why an EAGLE-3 drafter is accepted less often in serving than training promised.
 
-BOX is `lab` (the box on this machine: `workbook lab up`), an alias of ~/.ssh/config, or user@host.
+BOX is `lab` (the box on this machine: `workbook lab up`), an alias of ~/.ssh/config, or user@host. One that is slow to
+reach gets WORKBOOK_CONNECT_TIMEOUT seconds in place of 15 (or of its ConnectTimeout in ~/.ssh/config).
 Exit codes: 0 good, 1 something was found wrong, 2 bad input, 3 box out of reach, 4 the remote action failed."""
 
 app = typer.Typer(

@@ -170,9 +170,8 @@ def runs_table(runs: list[Run]) -> str:
     rows = [f"{'run':<36} {'state':<9} {'port':>5} {'pid':>7}  {'started':<21} {'owner':<20} ended"]
     for run in runs:
         record = run.record
-        state = "answers" if run.answers else "dead" if run.state == "stranger" else run.state
         ended = printable(str(run.ending or "-"))
-        at = f"{run.id:<36} {state:<9} {run.port:>5} {run.pid:>7}  {record.started:<21}"
+        at = f"{run.id:<36} {printable(run.shown_state):<9} {run.port:>5} {run.pid:>7}  {record.started:<21}"
         rows.append(f"{at} {printable(record.owner):<20} {ended}")
     return "\n".join(rows)
 

@@ -154,7 +154,7 @@ class ServerModel:
         rows = [
             {
                 "run": run.id,
-                "state": "answers" if run.answers else run.state,
+                "state": run.shown_state,
                 "port": str(run.port),
                 "pid": str(run.pid),
                 "started": run.record.started,
@@ -261,4 +261,4 @@ def run_labels(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """What a list shows for each run, and its id."""
     if not runs:
         return [("none yet", "")]
-    return [(f"{run.id}, {'answers' if run.answers else run.state}, port {run.port}", run.id) for run in runs]
+    return [(f"{run.id}, {run.shown_state}, port {run.port}", run.id) for run in runs]

@@ -29,13 +29,13 @@ class Ending:
 
 
 def ending(record: RunRecord, state: State, last: Sequence[str] | None, *, rebooted: bool = False) -> Ending | None:
-    """How a run ended; None while it lives.
+    """How a run ended; None while it lives, or may live on another machine.
 
     Args:
         last: the last lines of its log, None where they were not asked for.
         rebooted: the box was started again since.
     """
-    if state == "alive":
+    if state in ("alive", "elsewhere"):
         return None
     if state == "stopped" and record.stopped:
         by, at = record.stopped.get("by"), record.stopped.get("at")

@@ -22,6 +22,7 @@ from helpers.serving.argv import (
     server_environment,
 )
 from helpers.serving.hooks import hook_specs
+from helpers.serving.keys import check_keys
 from helpers.serving.profile import Profile
 from helpers.serving.records import RUNS, SCHEMA, AppliedPatch, RunRecord, new_id
 from helpers.serving.remote import ask, refusal
@@ -78,8 +79,9 @@ def plan(box: Box, profile: Profile, *, unpatched: bool = False) -> Plan:
     Raises:
         RemoteFailed: WB-SERVE-NO-MODEL, WB-SERVE-PORT-TAKEN, WB-SERVE-ENGINE-VERSION, WB-SERVE-PATCH-MISSING, or as
             `find_checkout`. UsageError: WB-PROFILE-INVALID for a capture that this model has no boundaries for,
-            or for layer ids of which the engine would tap fewer than were given.
+            for layer ids of which the engine would tap fewer than were given, or for a server that wants a key.
     """
+    check_keys(profile)
     python = expand(profile.python, box.home)
     checkout = find_checkout(box, python, server_environment(profile, home=box.home))
     check_version(box, profile, checkout)

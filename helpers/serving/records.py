@@ -14,7 +14,17 @@ SCHEMA = "workbook.run/1"
 RUNS = "~/.workbook/runs"
 
 #: ``stopped``: somebody ended it. ``dead``: it ended by itself; ``stranger``: so, and its pid is another process now.
-State = Literal["alive", "stopped", "dead", "stranger"]
+#: ``elsewhere``: started on another machine with the same home, which cannot be looked at from here.
+State = Literal["alive", "stopped", "dead", "stranger", "elsewhere"]
+
+
+class Node(BaseModel):
+    """A machine, as it names itself."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    machine_id: str | None = None
 
 
 class Engine(BaseModel):
@@ -51,6 +61,7 @@ class RunRecord(BaseModel):
         owner: who started it, ``user@laptop``.
         code: the folder of remote/ on the box that the run was started with.
         start_time: of the process, in clock ticks since the boot ``boot_id``.
+        node: the machine that it was started on; None in records from before that was written down.
         stopped: who stopped it and when, None while nobody has.
     """
 
@@ -72,6 +83,7 @@ class RunRecord(BaseModel):
     start_time: int
     boot_id: str
     started: str
+    node: Node | None = None
     stopped: dict[str, str] | None = None
 
 

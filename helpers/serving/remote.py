@@ -101,7 +101,7 @@ def refusal(name: str, error: dict[str, Any]) -> UsageError | RemoteFailed:
         code,
         f"{message} (on {name})",
         expected=expected,
-        next=hint.format(box=name, run=where),
+        next=hint.format(box=name, run=where, node=error.get("node", "BOX")),
         lines=list(error.get("missing", [])),
     )
 
@@ -122,6 +122,10 @@ _ADVICE = {
         "mend python in the profile: workbook run {box} -- which python3",
     ),
     "WB-SERVE-OTHER-OWNER": ("your own run", "ask its owner first; then: workbook stop {box} {run} --force"),
+    "WB-SERVE-ELSEWHERE": (
+        "a connection to the machine that the run was started on; nothing was signalled",
+        "stop it from there: workbook stop {node} {run}; if that machine is gone for good, see the page of this code",
+    ),
     "WB-SERVE-STRANGER": (
         "the process that was started; nothing was signalled",
         "nothing is left to stop: workbook runs {box}",

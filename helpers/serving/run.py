@@ -27,8 +27,9 @@ class Run:
 
     Attributes:
         box: where it is. record: run.json as it was read last.
-        state: alive, stopped (by somebody), dead (by itself) or stranger (dead, and its pid is another process now),
-            when it was looked at last. ending: how it ended, None while it lives.
+        state: alive, stopped (by somebody), dead (by itself), stranger (dead, and its pid is another process now) or
+            elsewhere (on another machine with this home), when it was looked at last.
+        ending: how it ended, None while it lives.
     """
 
     def __init__(
@@ -73,6 +74,15 @@ class Run:
     @property
     def argv(self) -> tuple[str, ...]:
         return self.record.argv
+
+    @property
+    def shown_state(self) -> str:
+        """The state as lists show it, with the machine where that is another one."""
+        if self.answers:
+            return "answers"
+        if self.state == "elsewhere" and self.record.node is not None:
+            return f"elsewhere ({self.record.node.name})"
+        return "dead" if self.state == "stranger" else self.state
 
     @property
     def folder(self) -> str:
@@ -143,7 +153,7 @@ class Run:
             grace: seconds between TERM and KILL.
 
         Raises:
-            RemoteFailed: WB-SERVE-OTHER-OWNER, WB-SERVE-STRANGER; nothing was signalled.
+            RemoteFailed: WB-SERVE-OTHER-OWNER, WB-SERVE-ELSEWHERE, WB-SERVE-STRANGER; nothing was signalled.
             WrongResult: WB-SERVE-LEFTOVERS, with what is left: processes, an open port, held GPU memory.
         """
         request = {"run": self.id, "owner": whoami(), "force": force, "orphans": orphans, "grace": grace}

@@ -60,6 +60,7 @@ class Relying(_Record):
     Attributes:
         loading: it still reads its files. named: its run.json names the patch.
         over: patches of its run.json that lie on one of the files.
+        node: the machine that it was started on, where that is another one with the same home.
     """
 
     run: str
@@ -68,6 +69,7 @@ class Relying(_Record):
     loading: bool
     named: bool
     over: tuple[str, ...] = ()
+    node: str | None = None
 
     def __str__(self) -> str:
         if self.named:
@@ -76,7 +78,10 @@ class Relying(_Record):
             why = f"was started with {', '.join(self.over)} on the same file"
         else:
             why = "is reading the same source"
-        return f"run {self.run} of {self.owner}, {'loading' if self.loading else 'up'} since {self.started}, {why}"
+        since = f"{'loading' if self.loading else 'up'} since {self.started}"
+        if self.node:
+            since = f"started {self.started} on {self.node}, another machine with this home"
+        return f"run {self.run} of {self.owner}, {since}, {why}"
 
 
 class PatchReport(_Record):

@@ -239,13 +239,14 @@ def in_use(box: str, name: str, action: str, runs: Sequence[Relying]) -> RemoteF
     """Why a patch is left as it is: somebody's living run relies on it, or on the file that it would change."""
     done = {"apply": "put in", "revert": "taken out"}.get(action, "changed")
     first = runs[0]
-    loading = all(run.loading and not run.named and not run.over for run in runs)
+    loading = all(run.loading and not run.named and not run.over and run.node is None for run in runs)
     wait = f"wait until it is up (workbook logs {box} {first.run} --follow)" if loading else f"ask {first.owner} first"
+    where = first.node or box
     return RemoteFailed(
         "WB-PATCH-IN-USE",
         f"patch {name!r} on {box} is not {done}: {first}",
         expected="no living run that relies on it; nothing was changed",
-        next=f"{wait}, or stop that run (workbook stop {box} {first.run}); --force (force=True) does it all the same",
+        next=f"{wait}, or stop that run (workbook stop {where} {first.run}); --force (force=True) does it all the same",
         lines=[str(run) for run in runs[1:]],
     )
 

@@ -24,7 +24,7 @@ from box_support import target_of
 
 from helpers.box import Box, connect
 from helpers.errors import RemoteFailed
-from helpers.serving import Run
+from helpers.serving import Run, get_run
 from helpers.source import draft_ids, patches
 from helpers.uploads import call
 
@@ -115,6 +115,33 @@ def test_one_that_died_and_a_damaged_record_block_nobody(
         assert patches.revert(box, NAME, **how).proven is True
     finally:
         shutil.rmtree(damaged)
+
+
+def test_a_run_of_another_machine_with_this_home_counts_until_it_is_stopped_there(
+    box: Box, how: dict[str, Any], start: Start
+) -> None:
+    """Nobody here can see that it died; one that the patch matters not to counts while it may still read its files."""
+    needs, reads = start("needs-it", LOADS, patches.apply(box, NAME, **how)), start("reads", LOADS)
+    for run in (needs, reads):
+        run.stop(grace=1)
+        rewrite(box, run, boot_id="another-boot", node={"name": "node1"}, stopped=None)
+    said = refused(lambda: patches.revert(box, NAME, **how))
+    assert f"run {needs.id} of" in said
+    assert "on node1" in said
+    assert f"workbook stop node1 {needs.id}" in said
+    assert [told.node for told in patches.status(box, NAME, **how).relying] == ["node1", "node1"]
+    assert get_run(box, needs.id).shown_state == "elsewhere (node1)"
+    refused(lambda: get_run(box, needs.id).stop(), "WB-SERVE-ELSEWHERE")
+    rewrite(box, reads, started="2026-01-31T10:00:00Z")
+    assert [told.run for told in patches.status(box, NAME, **how).relying] == [needs.id]
+    rewrite(box, needs, stopped={"by": "ann@laptop", "at": "2026-01-31T10:00:00Z"})
+    assert patches.revert(box, NAME, **how).proven is True
+    rewrite(box, reads, stopped={"by": "ann@laptop", "at": "2026-01-31T10:00:00Z"})
+
+
+def rewrite(box: Box, run: Run, **changes: Any) -> None:
+    path = f"{run.folder}/run.json"
+    box.write_text(path, json.dumps(json.loads(box.read_text(path)) | changes))
 
 
 def test_another_patch_is_not_put_in_while_a_server_reads_the_source_nor_on_a_file_that_a_run_was_started_with(

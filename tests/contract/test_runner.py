@@ -193,6 +193,47 @@ def test_a_stranger_with_the_runs_pid_is_not_signalled(runner: Runner, forged: s
         stranger.wait()
 
 
+def of_another_machine(runner: Runner, run: str, **node: str | None) -> None:
+    """Forge the record as another machine would have written it, which has booted at another time."""
+    path = runner.home / ".workbook/runs" / run / "run.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"boot_id": "another-boot", "node": {**record["node"], **node}}))
+
+
+def test_a_run_of_another_machine_with_this_home_is_neither_dead_nor_stopped_from_here(runner: Runner) -> None:
+    record = runner.start("there", [sys.executable, "-c", "print('loads', flush=True)"])
+    assert record["node"]["name"] == socket.gethostname()
+    list(runner.watch(run="there"))
+    assert runner.ask("list", {})["runs"][0]["state"] == "dead"
+    of_another_machine(runner, "there", name="node1")  # a cloned image: the same machine-id on all
+    found = runner.ask("list", {"endings": True})["runs"][0]
+    assert (found["state"], found["rebooted"], "last" in found) == ("elsewhere", False, False)
+    answer = runner.stop("there", force=True, orphans=True)
+    assert (answer["error"]["code"], answer["error"]["node"]) == ("WB-SERVE-ELSEWHERE", "node1")
+    assert "stopped" not in json.loads((runner.home / ".workbook/runs/there/run.json").read_text())
+    assert [event.get("text") for event in runner.watch(run="there", follow=False)] == ["loads", None]
+    assert [event["error"]["code"] for event in runner.watch(run="there", health=True)] == ["WB-SERVE-ELSEWHERE"]
+    runner.started.remove("there")
+
+
+def test_this_machine_after_a_boot_and_records_without_a_machine_are_of_here(runner: Runner) -> None:
+    runner.start("here", [sys.executable, "-c", "pass"])
+    list(runner.watch(run="here"))
+    of_another_machine(runner, "here")
+    found = runner.ask("list", {})["runs"][0]
+    assert (found["state"], found["rebooted"]) == ("dead", True)
+    path = runner.home / ".workbook/runs/here/run.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"node": {"name": record["node"]["name"], "machine_id": "0" * 32}}))
+    expected = "elsewhere" if record["node"]["machine_id"] else "dead"  # every node may call itself localhost
+    assert runner.ask("list", {})["runs"][0]["state"] == expected
+    path.write_text(json.dumps(record | {"node": {"name": "node1"}, "stopped": {"by": "me", "at": "then"}}))
+    assert runner.ask("list", {})["runs"][0]["state"] == "stopped"
+    path.write_text(json.dumps({key: value for key, value in record.items() if key != "node"}))
+    found = runner.ask("list", {})["runs"][0]
+    assert (found["state"], found["rebooted"]) == ("dead", True)
+
+
 def test_another_owners_server_is_stopped_only_by_force(runner: Runner) -> None:
     record = runner.start("hers", family("plain"), owner="her@laptop")
     answer = runner.stop("hers")

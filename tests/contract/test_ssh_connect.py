@@ -14,8 +14,10 @@ import ssh_servers
 from box_support import CuttingProxy, target_of
 
 from helpers.box import connect
+from helpers.box.facts.answer import Question
+from helpers.box.facts.asking import ask
 from helpers.box.targets import resolve
-from helpers.errors import BoxUnreachable, UsageError
+from helpers.errors import BoxUnreachable, RemoteFailed, UsageError
 
 
 @pytest.fixture
@@ -142,6 +144,53 @@ def test_only_the_agent_has_a_key(home: Path, openssh_server: ssh_servers.SshSer
         assert box.run(["true"]).ok
 
 
+@pytest.mark.usefixtures("agent")
+def test_an_agent_that_only_the_configuration_names(
+    home: Path, openssh_server: ssh_servers.SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with 1Password: the private half is in an agent of its own, and a public key says which one is meant."""
+    key = keygen(home / "box", "ed25519")
+    authorize(openssh_server, key)
+    trust(home, openssh_server)
+    for number in range(8):  # more than a server lets anybody try
+        subprocess.run(["ssh-add", "-q", keygen(home / f"other{number}", "ed25519")], check=True)
+    subprocess.run(["ssh-add", "-q", key], check=True)
+    key.unlink()
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    lines = (f"IdentityFile {key}.pub", "IdentitiesOnly yes")
+    config(home, openssh_server, *lines, "IdentityAgent ~/agent", identity=False)
+    with connect("box") as box:
+        assert box.run(["true"]).ok
+    config(home, openssh_server, *lines, "IdentityAgent ~/no-agent", identity=False, host="without")
+    with pytest.raises(BoxUnreachable, match=r"WB-SSH-AUTH(.|\n)*IdentityAgent .*/no-agent: No such file"):
+        connect("without")
+
+
+def test_a_second_factor(home: Path, tmp_path: Path, openssh_server: ssh_servers.SshServer) -> None:
+    asks = ("AuthenticationMethods publickey,keyboard-interactive", "KbdInteractiveAuthentication yes")
+    trust(home, openssh_server)
+    with ssh_servers.openssh_server(tmp_path / "bastion", *asks) as bastion:
+        trust(home, bastion)
+        config(home, bastion, host="bastion")
+        config(home, openssh_server, "ProxyJump bastion")
+        with pytest.raises(BoxUnreachable, match=r"WB-SSH-AUTH.*accepted .*wants keyboard-interactive") as caught:
+            connect("box")
+        assert "ProxyCommand ssh -W %h:%p bastion" in caught.value.next
+        with pytest.raises(BoxUnreachable, match=r"WB-SSH-AUTH.*accepted .*wants keyboard-interactive") as caught:
+            connect("bastion")
+        assert "ProxyCommand" not in caught.value.next
+
+
+def test_two_keys_that_are_both_wanted(home: Path, tmp_path: Path) -> None:
+    with ssh_servers.openssh_server(tmp_path / "two", "AuthenticationMethods publickey,publickey") as server:
+        second = keygen(home / "second", "ed25519")
+        authorize(server, second)
+        trust(home, server)
+        config(home, server, f"IdentityFile {second}")
+        with connect("box") as box:
+            assert box.run(["true"]).ok
+
+
 def test_no_key_is_accepted(home: Path, ssh_server: ssh_servers.SshServer) -> None:
     key = keygen(home / "stranger", "ed25519")
     trust(home, ssh_server)
@@ -225,6 +274,41 @@ def test_a_proxy_command_that_fails(home: Path, ssh_server: ssh_servers.SshServe
     config(home, ssh_server, "ProxyCommand sh -c 'echo no route to anything >&2; exit 1'")
     with pytest.raises(BoxUnreachable, match=r"WB-SSH-CONNECT.*no route to anything"):
         connect("box", timeout=5)
+
+
+def test_a_way_that_is_slow(home: Path, ssh_server: ssh_servers.SshServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cold proxy, and a hop that answers late: each has the time that the configuration or the variable gives it."""
+    monkeypatch.setattr("helpers.box.patience.DEFAULT", 0.5)
+    trust(home, ssh_server)
+    slow = f"ProxyCommand sh -c 'sleep 1; exec ssh -F {ssh_server.ssh_config} -W %h:%p {ssh_server.alias}'"
+    config(home, ssh_server, slow)
+    config(home, ssh_server, slow, "ConnectTimeout 20", host="patient")
+    config(home, ssh_server, "ProxyJump patient", "ConnectTimeout 10", host="behind")
+    with pytest.raises(BoxUnreachable, match=r"WB-SSH-CONNECT") as caught:
+        connect("box")
+    assert "WORKBOOK_CONNECT_TIMEOUT" in caught.value.expected
+    for name in ("patient", "behind"):
+        with connect(name) as box:
+            assert box.run(["true"]).ok
+    monkeypatch.setenv("WORKBOOK_CONNECT_TIMEOUT", "20")
+    with connect("box") as box:
+        assert box.run(["true"]).ok
+
+
+def test_a_login_shell_that_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its start-up files are no part of the connection: the first command has a time of its own, and so have facts."""
+    shell = tmp_path / "shell"
+    shell.write_text('#!/bin/sh\nsleep 2\nexec /bin/sh "$@"\n')
+    shell.chmod(0o755)
+    with ssh_servers.openssh_server(tmp_path / "slow", f'ForceCommand {shell} -c "$SSH_ORIGINAL_COMMAND"') as server:
+        with connect(target_of(server), timeout=1.5) as box:
+            assert box.session.shell_seconds > 2
+            monkeypatch.setattr("helpers.box.facts.asking.SLACK", 0.0)
+            asked = ask(box, [Question("words", (("echo", "hi"),), timeout=1.0)], progress=False)
+            assert asked["words"].lines == ("hi",)
+        monkeypatch.setattr("helpers.box.hello.GREETING", 1.0)
+        with pytest.raises(RemoteFailed, match=r"WB-RUN-DEADLINE.*login shell(.|\n)*WORKBOOK_CONNECT_TIMEOUT"):
+            connect(target_of(server), timeout=1)
 
 
 def test_bad_targets(home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 from pathlib import Path
 
 import paramiko
@@ -92,3 +93,16 @@ def test_what_an_alias_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert resolve("you@box:22").user == "you"
     assert resolve("you@box:22").port == 22
     assert resolve("ssh://you@[::1]:2200").host == "::1"
+
+
+def test_keys_that_are_kept_nowhere_are_added_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``UserKnownHostsFile /dev/null``: a line appended there would be asked for again for ever."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/config").write_text("Host box\n  UserKnownHostsFile /dev/null\n  StrictHostKeyChecking no\n")
+    target = resolve("box")
+    with pytest.raises(BoxUnreachable, match="WB-SSH-HOSTKEY-UNKNOWN") as caught:
+        hostkeys.verify(hostkeys.read(target.known_hosts), "box", KEY, target.known_hosts, unkept=target.unkept)
+    assert "UserKnownHostsFile /dev/null" in caught.value.expected
+    subprocess.run(["/bin/sh", "-c", caught.value.next.partition("add this very key: ")[2]], check=True)
+    hostkeys.verify(hostkeys.read(target.known_hosts), "box", KEY, target.known_hosts)

@@ -23,6 +23,7 @@ def test_who_stopped_it_comes_before_what_its_log_says() -> None:
     assert found is not None
     assert (str(found), found.code, found.by) == ("stopped by ann@laptop, 2026-01-31T10:00:00Z", None, "ann@laptop")
     assert ending(record(), "alive", None) is None
+    assert ending(record(node={"name": "node1"}), "elsewhere", None) is None
 
 
 def test_a_death_has_its_cause_or_says_that_there_is_none() -> None:

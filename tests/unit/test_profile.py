@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,8 @@ from helpers.serving.argv import (
     prepended,
     server_argv,
 )
+from helpers.serving.keys import check_keys
+from helpers.serving.launch import plan
 from helpers.serving.profile import Profile, get_profile, load_profiles
 from helpers.serving.stages import percent_of, stage_of
 
@@ -180,6 +183,18 @@ def test_the_shown_command_reads_back_as_the_very_words(words: list[str]) -> Non
     full = ["python3", *words]
     read = subprocess.run(["sh", "-c", f"printf '%s\\0' {command_text(full)}"], capture_output=True, check=True)
     assert read.stdout.decode().split("\0")[:-1] == list(masked_argv(full))
+
+
+@pytest.mark.parametrize("words", [("--api-key", "s3cret"), ("--x", "--api-key=s3cret"), ("--api-ke", "s3cret")])
+def test_a_server_that_wants_a_key_is_refused_before_the_box_is_asked(words: tuple[str, ...]) -> None:
+    """It would be ready, since /health wants none, and answer every capture and load with 401."""
+    plain = Profile(name="keyed", engine="sglang==0.5.9", model="~/m")
+    check_keys(plain)
+    check_keys(plain.model_copy(update={"extra_args": ("--admin-api-key", "x")}))
+    box: Any = None  # nothing is asked of it
+    with pytest.raises(UsageError, match=r"WB-PROFILE-INVALID.*--api-key") as caught:
+        plan(box, plain.model_copy(update={"extra_args": words}))
+    assert "s3cret" not in str(caught.value)
 
 
 def test_secrets_are_neither_shown_nor_stored() -> None:

@@ -70,7 +70,9 @@ def _together(box: Box, questions: Sequence[Question], python: str, answers: dic
     ]
     longest = max((question.timeout for question in questions), default=0)
     execution = box.execute(
-        [python, *BARE, "-c", source("asking")], stdin=json.dumps(request), deadline=longest + SLACK
+        [python, *BARE, "-c", source("asking")],
+        stdin=json.dumps(request),
+        deadline=longest + SLACK + box.session.shell_seconds,
     )
     rest = b""
     try:
@@ -114,7 +116,7 @@ def _alone(box: Box, question: Question) -> Answer:
                 argv,
                 cwd=question.cwd,
                 env={"LC_ALL": "C", **changes},
-                deadline=question.timeout,
+                deadline=question.timeout + box.session.shell_seconds,
                 check=False,
                 idempotent=True,
             )
