@@ -44,6 +44,11 @@ except OSError:
 """
 
 
+def interpreter(box: Box, python: str) -> str:
+    """The interpreter as it is started on the box: no shell is there that would read ``~/`` as the home."""
+    return box.path(python) if python.startswith("~/") else python
+
+
 def upload(box: Box, *, python: str = "python3") -> str:
     """The folder on the box that holds ``remote/`` as it is here; put on its PYTHONPATH, ``remote.*`` can be imported.
 
@@ -52,7 +57,7 @@ def upload(box: Box, *, python: str = "python3") -> str:
     files = sorted(REMOTE.glob("*.py"))
     target = f"{box.home}{CODE[1:]}/{content_hash(files)}"
     if not box.run(["test", "-d", target], check=False, idempotent=True).ok:
-        box.run([python, *BARE, "-c", _UNPACK, target], stdin=_archive(files))
+        box.run([interpreter(box, python), *BARE, "-c", _UNPACK, target], stdin=_archive(files))
     return target
 
 
@@ -64,6 +69,7 @@ def call(box: Box, module: str, operation: str, request: dict[str, Any], *, pyth
     Raises:
         RemoteFailed: WB-REMOTE-PYTHON where the interpreter is missing or fails before it can answer.
     """
+    python = interpreter(box, python)
     result = box.run(
         command(module, operation, python=python),
         cwd=upload(box, python=python),

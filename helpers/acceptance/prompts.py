@@ -5,16 +5,21 @@ also takes text and chat messages, which the server turns into tokens itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from helpers.errors import UsageError
 from helpers.tensors.places import met, way_out
 
+if TYPE_CHECKING:
+    from helpers.tensors.dumps import Dump
+
 Kind = Literal["input_ids", "text", "messages"]
 KINDS: tuple[Kind, ...] = ("input_ids", "text", "messages")
+SAMPLES = 24
+"""Of a dump, sent where nobody says how many: what a diagnosis needs, and no terabyte of taps."""
 EXAMPLES: dict[Kind, str] = {
     "input_ids": '{"id": "p0", "input_ids": [1, 2, 3]}',
     "text": '{"id": "p0", "text": "def f(x):"}',
@@ -28,12 +33,14 @@ class Prompt:
 
     Attributes:
         input_ids: as the server is sent them; empty where the prompt is text or messages.
+        source: the file that it was read from.
     """
 
     id: str
     input_ids: tuple[int, ...] = ()
     text: str | None = None
     messages: tuple[dict[str, Any], ...] | None = None
+    source: Path | None = field(default=None, compare=False, repr=False)
 
     @property
     def kind(self) -> Kind:
@@ -70,6 +77,25 @@ def read_prompts(path: Path, *, limit: int | None = None, kinds: Sequence[Kind] 
     return prompts[:limit]
 
 
+def dump_prompts(
+    dump: Dump, *, limit: int | None = SAMPLES, fits: Callable[[int], bool] = lambda tokens: True
+) -> list[Prompt]:
+    """A dump's own texts as prompts, in its order; no sample beyond those is opened.
+
+    Args:
+        limit: how many at most; None takes the whole dump, which may be terabytes.
+        fits: of a sample's number of tokens, whether it may be sent; the others are passed over.
+    """
+    prompts: list[Prompt] = []
+    for number in range(len(dump)):
+        if len(prompts) == limit:
+            break
+        sample = dump[number]
+        if fits(len(sample.token_ids)):
+            prompts.append(Prompt(f"s{number}", tuple(sample.token_ids.tolist()), source=sample.source))
+    return prompts
+
+
 def _parse(line: str, number: int, path: Path, kinds: Sequence[Kind]) -> Prompt:
     try:
         record = json.loads(line)
@@ -77,7 +103,7 @@ def _parse(line: str, number: int, path: Path, kinds: Sequence[Kind]) -> Prompt:
         if len(given) > 1:
             raise ValueError(f"both {given[0]} and {given[1]}")
         kind = given[0] if given and given[0] in kinds else kinds[0]
-        return Prompt(str(record["id"]), **{kind: _content(kind, record[kind])})
+        return Prompt(str(record["id"]), **{kind: _content(kind, record[kind])}, source=path)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             "WB-PROMPTS-LINE",

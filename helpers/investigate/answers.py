@@ -84,9 +84,10 @@ def _make(
     box: Box, profile: Profile, prompts: Sequence[Prompt], folder: Path, new_tokens: int, progress: bool
 ) -> Answers:
     from helpers.acceptance import run_load
-    from helpers.serving import serving
+    from helpers.serving import check_prompts, serving
     from helpers.serving.capture import capture
 
+    check_prompts(box, profile, prompts)
     hooked = profile if profile.capture else profile.model_copy(update={"capture": True})
     with serving(box, hooked, progress=progress) as served:
         out = folder / f"{served.run.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.acceptance.prompts import SAMPLES
 from helpers.errors import UsageError
 from helpers.figures.wiring import feature_norms, ladder, slot_matrix
 from helpers.investigate.fixes import replay_fix
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from helpers.tensors.dumps import Dump
     from helpers.wiring.diagnosis import Diagnosis
 
-SAMPLES = 24
 NEW_TOKENS = 40
 """Per prompt: enough for some ten rounds of three drafts each, which the replay of fixes needs."""
 
@@ -75,6 +75,7 @@ def investigate(
     """
     from helpers.commands.wiring import slots_of
     from helpers.serving.capture import check_run
+    from helpers.serving.model import check_prompts
     from helpers.serving.overview import overview
     from helpers.tensors.capture import read_capture
     from helpers.tensors.dumps import read_dump
@@ -89,6 +90,7 @@ def investigate(
     dump = read_dump(train, format=format, slots=len(profile.aux_layer_ids) if profile.aux_layer_ids else None)
     # What can be refused is refused before the ledger has a line.
     texts = prompts(dump, profile, samples, max_new_tokens)
+    check_prompts(box, profile, texts)
     for folder in (draft, target):
         if folder is not None:
             read_json(folder)
@@ -157,15 +159,10 @@ def draw(ledger: Ledger, captured: Capture, dump: Dump) -> None:
 
 def prompts(dump: Dump, profile: Profile, samples: int, max_new_tokens: int) -> list[Prompt]:
     """The dump's texts as prompts: those that fit the server's context, at most so many."""
-    from helpers.acceptance import Prompt
+    from helpers.acceptance import dump_prompts
 
     room = (profile.context_length or 1 << 30) - max_new_tokens - 8
-    chosen: list[Prompt] = []
-    for number, sample in enumerate(dump):
-        if len(chosen) == samples:
-            break
-        if len(sample.token_ids) <= room:
-            chosen.append(Prompt(f"s{number}", tuple(sample.token_ids.tolist())))
+    chosen = dump_prompts(dump, limit=samples, fits=lambda tokens: tokens <= room)
     if not chosen:
         raise UsageError(
             "WB-INVESTIGATE-PROMPTS",

@@ -106,8 +106,7 @@ def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path
         )
     hooked = check_run(run)
     model = model_facts(run.box, run.profile)
-    if model.vocab_size is not None:
-        check_tokens(prompts, model.vocab_size, f"the model of run {run.id}")
+    check_tokens(prompts, model.vocab_size, f"the model of run {run.id}")
     if boundaries == "all":
         check_out(out)
         return None

@@ -11,6 +11,7 @@ from helpers.errors import UsageError
 from helpers.progress import Progress
 from helpers.serving.asking import Prompt
 from helpers.serving.capture import capture
+from helpers.serving.model import check_prompts
 from helpers.serving.profile import Profile
 from helpers.serving.session import serving
 
@@ -49,6 +50,7 @@ def captured(
     if known:
         Progress(f"capture of {profile.name}", enabled=progress).done(f"there is one: {known[0].name}")
         return known[0]
+    check_prompts(box, profile, prompts)
     hooked = profile if profile.capture else profile.model_copy(update={"capture": True})
     with serving(box, hooked, progress=progress) as served:
         out = folder / f"{served.run.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
