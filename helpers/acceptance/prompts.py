@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from helpers.defaults import SAMPLES
 from helpers.errors import UsageError
 from helpers.tensors.places import met, way_out
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["input_ids", "text", "messages"]
 KINDS: tuple[Kind, ...] = ("input_ids", "text", "messages")
-SAMPLES = 24
-"""Of a dump, sent where nobody says how many: what a diagnosis needs, and no terabyte of taps."""
 EXAMPLES: dict[Kind, str] = {
     "input_ids": '{"id": "p0", "input_ids": [1, 2, 3]}',
     "text": '{"id": "p0", "text": "def f(x):"}',
@@ -94,6 +93,25 @@ def dump_prompts(
         if fits(len(sample.token_ids)):
             prompts.append(Prompt(f"s{number}", tuple(sample.token_ids.tolist()), source=sample.source))
     return prompts
+
+
+def texts(
+    prompts: Path | None, dump: Path | None, *, format: str | None = None, limit: int | None = None
+) -> tuple[list[Prompt], int]:
+    """What a capture is to send: the prompts of a file, or the samples of a dump; and how many there would be.
+
+    Args:
+        prompts, dump: one of the two. format: of the dump, where its files leave it open.
+        limit: at most so many; by default all of a file's, and `SAMPLES` of a dump's.
+    """
+    if prompts is not None:
+        every = read_prompts(prompts)
+        return every[:limit], len(every)
+    from helpers.tensors.dumps import read_dump
+
+    assert dump is not None
+    found = read_dump(dump, format=format)
+    return dump_prompts(found, limit=limit or SAMPLES), len(found)
 
 
 def _parse(line: str, number: int, path: Path, kinds: Sequence[Kind]) -> Prompt:

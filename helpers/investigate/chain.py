@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from helpers.acceptance.prompts import SAMPLES
+from helpers.defaults import SAMPLES
 from helpers.errors import UsageError
 from helpers.figures.wiring import feature_norms, ladder, slot_matrix
 from helpers.investigate.fixes import replay_fix
 from helpers.investigate.suspects import state_suspects, weigh
 from helpers.ledger import Ledger, open_ledger, story
 from helpers.ledger.report import ReportPaths
+from helpers.paths import investigations_dir
 
 if TYPE_CHECKING:
     from helpers.acceptance import Prompt
@@ -77,6 +78,7 @@ def investigate(
     from helpers.serving.capture import check_run
     from helpers.serving.model import check_prompts
     from helpers.serving.overview import overview
+    from helpers.serving.room import Bounds, check_room
     from helpers.tensors.capture import read_capture
     from helpers.tensors.dumps import read_dump
     from helpers.wiring.boundaries import convention_of
@@ -91,6 +93,7 @@ def investigate(
     # What can be refused is refused before the ledger has a line.
     texts = prompts(dump, profile, samples, max_new_tokens)
     check_prompts(box, profile, texts)
+    check_room(box, profile, texts, investigations_dir(), Bounds(max_new_tokens))
     for folder in (draft, target):
         if folder is not None:
             read_json(folder)
