@@ -27,9 +27,14 @@ _NAMED = '"python": *"([^"\\\\]|\\\\.)*"'
 _TRIED = 8  # of those that runs name
 
 
+def interpreter(box: Box, python: str) -> str:
+    """The interpreter as it is started on the box: no shell is there that would read ``~/`` as the home."""
+    return box.path(python) if python.startswith("~/") else python
+
+
 def chosen(box: Box, python: str = PYTHON) -> str:
     """What to run our code with where ``python`` is meant; as it was found out before, if it was."""
-    meant = os.environ.get(VARIABLE) or python if python == PYTHON else python
+    meant = interpreter(box, os.environ.get(VARIABLE) or python if python == PYTHON else python)
     return box.pythons.get(meant, meant)
 
 
@@ -67,5 +72,5 @@ def _of_runs(box: Box) -> list[str]:
             word = json.loads("{" + line + "}")["python"]
         except ValueError:
             continue
-        found[box.path(word) if word.startswith("~/") else word] = None
+        found[interpreter(box, word)] = None
     return list(found)[:_TRIED]

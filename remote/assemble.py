@@ -22,7 +22,7 @@ from safetensors import safe_open
 
 from remote import tensorfile
 from remote.capture_rows import Plan, Segment, Text, plan
-from remote.chunks import ROW_KEYS, CaptureFailed, Chunk, read_chunk, wait_for_ranks
+from remote.chunks import FULL, ROW_KEYS, CaptureFailed, Chunk, disk_full, read_chunk, wait_for_ranks
 from remote.shards import Place, Share, not_whole, share_out
 
 SCHEMA = "workbook.capture/1"
@@ -212,13 +212,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="chunks of a capture -> workbook.capture/1")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--requests", type=Path, required=True)
-    parser.add_argument("--patience", type=float, default=10.0, help="seconds to wait for the last rank to write")
+    parser.add_argument("--patience", type=float, default=10.0, help="seconds without a byte from any rank")
     args = parser.parse_args(argv)
     try:
         order = json.loads(args.requests.read_text())
         result = assemble(args.directory, order, patience=args.patience)
     except CaptureFailed as failure:
         print(json.dumps({"error": failure.error}))
+        return 4
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        for part in args.directory.glob("*.part"):
+            part.unlink()
+        print(json.dumps({"error": disk_full(args.directory, "the ranks were not put together").error}))
         return 4
     print(json.dumps(result))
     return 0

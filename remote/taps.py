@@ -17,8 +17,10 @@ What must hold here:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import time
 import traceback
 from collections.abc import Callable, Sequence, Set
@@ -143,22 +145,37 @@ class Tap:
         name = f"rank{rank()}.{time.monotonic_ns():020d}.{about['runner']}.safetensors"
         directory.mkdir(parents=True, exist_ok=True)
         part = directory / (name + ".part")
-        save_file(tensors, part, metadata={"schema": CHUNK_SCHEMA, "about": json.dumps(about)})
-        os.replace(part, directory / name)
+        try:
+            save_file(tensors, part, metadata={"schema": CHUNK_SCHEMA, "about": json.dumps(about)})
+            os.replace(part, directory / name)
+        except Exception:
+            with contextlib.suppress(OSError):
+                part.unlink()  # half a chunk is of no use, and on a full disk the report needs its room
+            raise
 
     def _give_up(self, error: Exception) -> None:
         order, self._order = self._order, None
         self._failed = order
         self._taken.clear()
-        report = {"rank": rank(), "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
+        report = {"rank": rank(), "error": f"{type(error).__name__}: {error}", "errno": errno_of(error)}
+        report["traceback"] = traceback.format_exc()
         try:
             directory = Path((order or {})["directory"])
             directory.mkdir(parents=True, exist_ok=True)
             part = directory / f"error.rank{rank()}.{time.monotonic_ns()}.part"
-            part.write_text(json.dumps(report))
+            with contextlib.suppress(OSError):  # a full disk takes a name still: an empty report tells of it
+                part.write_text(json.dumps(report))
             os.replace(part, part.with_suffix(".json"))
         except Exception:  # noqa: BLE001 - no disk to write to; the missing rows will tell
             pass
+
+
+def errno_of(error: Exception) -> int | None:
+    """The system's number of a failed write, which safetensors only has in words; None where it was something else."""
+    if isinstance(error, OSError):
+        return error.errno
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return int(found[1]) if found else None
 
 
 PARTS = frozenset({"fed", "hidden", "residual", "sum"})

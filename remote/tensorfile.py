@@ -6,6 +6,7 @@ tensors' bytes. A file is written here through a mapping of it, tensor rows land
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -31,7 +32,10 @@ Spec = dict[str, tuple[torch.dtype, tuple[int, ...]]]
 def create(path: Path, tensors: Spec) -> dict[str, torch.Tensor]:
     """Make a file of zeros with these tensors, and give them back as views of it: to write to one writes the file.
 
-    Wider types come first, so that each view is aligned in the file.
+    Wider types come first, so that each view is aligned in the file. Its room is taken at once.
+
+    Raises:
+        OSError: where there is none.
     """
     order = sorted(tensors, key=lambda name: (-tensors[name][0].itemsize, name))
     header: dict[str, object] = {}
@@ -47,6 +51,7 @@ def create(path: Path, tensors: Spec) -> dict[str, torch.Tensor]:
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.truncate(start + offset)
+        reserve(file.fileno(), start + offset)
     if offset == 0:
         return {name: torch.empty(tensors[name][1], dtype=tensors[name][0]) for name in order}
     mapped = torch.from_file(str(path), shared=True, size=start + offset, dtype=torch.uint8)
@@ -58,6 +63,15 @@ def create(path: Path, tensors: Spec) -> dict[str, torch.Tensor]:
         views[name] = mapped[at : at + size].view(dtype).view(shape)
         at += size
     return views
+
+
+def reserve(file: int, size: int) -> None:
+    """Have the disk give the room now: who writes through a mapping into holes dies of a signal when it is full."""
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
 
 
 def sync(path: Path) -> None:

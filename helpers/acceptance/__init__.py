@@ -19,6 +19,7 @@ from helpers.acceptance.measurement import compare as compare
 from helpers.acceptance.measurement import measurement as measurement
 from helpers.acceptance.points import Point as Point
 from helpers.acceptance.prompts import Prompt as Prompt
+from helpers.acceptance.prompts import dump_prompts as dump_prompts
 from helpers.acceptance.prompts import read_prompts as read_prompts
 from helpers.acceptance.sweep_results import Sweep as Sweep
 from helpers.acceptance.sweep_results import read_rows as read_rows

@@ -146,8 +146,7 @@ def check(arms: Sequence[Arm], prompts: Sequence[Prompt], settings: LoadSettings
             next="give each profile once; --passes N asks one server several times",
         )
     for arm in arms:
-        if arm.about.vocab_size is not None:
-            check_tokens(prompts, arm.about.vocab_size, f"the model of {arm.name}")
+        check_tokens(prompts, arm.about.vocab_size, f"the model of {arm.name}")
 
 
 def described(arms: Sequence[Arm], prompts: Sequence[Prompt], settings: LoadSettings, passes: int) -> dict[str, Any]:

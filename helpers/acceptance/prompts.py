@@ -5,13 +5,17 @@ also takes text and chat messages, which the server turns into tokens itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from helpers.defaults import SAMPLES
 from helpers.errors import UsageError
 from helpers.tensors.places import met, way_out
+
+if TYPE_CHECKING:
+    from helpers.tensors.dumps import Dump
 
 Kind = Literal["input_ids", "text", "messages"]
 KINDS: tuple[Kind, ...] = ("input_ids", "text", "messages")
@@ -28,12 +32,14 @@ class Prompt:
 
     Attributes:
         input_ids: as the server is sent them; empty where the prompt is text or messages.
+        source: the file that it was read from.
     """
 
     id: str
     input_ids: tuple[int, ...] = ()
     text: str | None = None
     messages: tuple[dict[str, Any], ...] | None = None
+    source: Path | None = field(default=None, compare=False, repr=False)
 
     @property
     def kind(self) -> Kind:
@@ -70,6 +76,44 @@ def read_prompts(path: Path, *, limit: int | None = None, kinds: Sequence[Kind] 
     return prompts[:limit]
 
 
+def dump_prompts(
+    dump: Dump, *, limit: int | None = SAMPLES, fits: Callable[[int], bool] = lambda tokens: True
+) -> list[Prompt]:
+    """A dump's own texts as prompts, in its order; no sample beyond those is opened.
+
+    Args:
+        limit: how many at most; None takes the whole dump, which may be terabytes.
+        fits: of a sample's number of tokens, whether it may be sent; the others are passed over.
+    """
+    prompts: list[Prompt] = []
+    for number in range(len(dump)):
+        if len(prompts) == limit:
+            break
+        sample = dump[number]
+        if fits(len(sample.token_ids)):
+            prompts.append(Prompt(f"s{number}", tuple(sample.token_ids.tolist()), source=sample.source))
+    return prompts
+
+
+def texts(
+    prompts: Path | None, dump: Path | None, *, format: str | None = None, limit: int | None = None
+) -> tuple[list[Prompt], int]:
+    """What a capture is to send: the prompts of a file, or the samples of a dump; and how many there would be.
+
+    Args:
+        prompts, dump: one of the two. format: of the dump, where its files leave it open.
+        limit: at most so many; by default all of a file's, and `SAMPLES` of a dump's.
+    """
+    if prompts is not None:
+        every = read_prompts(prompts)
+        return every[:limit], len(every)
+    from helpers.tensors.dumps import read_dump
+
+    assert dump is not None
+    found = read_dump(dump, format=format)
+    return dump_prompts(found, limit=limit or SAMPLES), len(found)
+
+
 def _parse(line: str, number: int, path: Path, kinds: Sequence[Kind]) -> Prompt:
     try:
         record = json.loads(line)
@@ -77,7 +121,7 @@ def _parse(line: str, number: int, path: Path, kinds: Sequence[Kind]) -> Prompt:
         if len(given) > 1:
             raise ValueError(f"both {given[0]} and {given[1]}")
         kind = given[0] if given and given[0] in kinds else kinds[0]
-        return Prompt(str(record["id"]), **{kind: _content(kind, record[kind])})
+        return Prompt(str(record["id"]), **{kind: _content(kind, record[kind])}, source=path)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             "WB-PROMPTS-LINE",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from helpers.commands.output import AsJson, emit
+from helpers.defaults import SAMPLES
 from helpers.screen import as_typed
 
 
@@ -26,7 +27,7 @@ def investigate(
         Path | None, typer.Option(metavar="F", help="TOML file with profiles; default the lab's")
     ] = None,
     format: Annotated[str | None, typer.Option(help="What the dump is, where its files leave it open.")] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Of the dump, sent at most.")] = 24,
+    samples: Annotated[int, typer.Option(min=1, help="Of the dump, sent at most.")] = SAMPLES,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Per sample; the replay of the fix needs some.")] = 40,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy the report's files there, too.")] = None,
     as_json: AsJson = False,

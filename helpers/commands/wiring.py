@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from helpers.commands.output import AsJson, emit
+from helpers.defaults import SAMPLES
 from helpers.errors import UsageError
 from helpers.paths import finding_page, investigations_dir
 
 if TYPE_CHECKING:
-    from helpers.serving.capture import Boundaries
+    from helpers.serving.room import Boundaries
     from helpers.tensors.capture import Capture
     from helpers.wiring.diagnosis import Diagnosis
 
@@ -26,11 +28,12 @@ def capture(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its profile's name.")],
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON lines of {id, input_ids}.")] = None,
     replay: Annotated[
-        Path | None, typer.Option(metavar="DUMP", help="Send a dump's own token ids instead of prompts.")
+        Path | None,
+        typer.Option(metavar="DUMP", help=f"Send a dump's own token ids instead of prompts, {SAMPLES} samples of it."),
     ] = None,
     boundaries: Annotated[str, typer.Option(metavar="all|LIST|none", help="Such as 0,2,5.")] = "all",
     max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Per prompt: 32, or 1 with --replay.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many prompts.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many prompts, or samples.")] = None,
     terms: Annotated[bool, typer.Option("--terms", help="Also both terms of each boundary.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="New; default one under data/investigations/captures/.")
@@ -42,7 +45,12 @@ def capture(
 
     The server must have been started from a profile with `capture = true`: the hook is registered at the start. CUDA
     graphs must be off there, for hooks do not fire under graphs.
+
+    A token takes a row of every boundary on every rank (7 MB for 61 layers of 7168 in bf16 at TP 8), and on the box
+    twice that while ranks are put together. What it will take is told, and held against both disks, before anything
+    is sent; --limit and --boundaries make it smaller.
     """
+    from helpers.acceptance.prompts import texts
     from helpers.box import connect
     from helpers.serving import capture as taps
     from helpers.serving.registry import get_run
@@ -55,7 +63,9 @@ def capture(
             expected="--prompts FILE or --replay DUMP",
             next="workbook capture --help",
         )
-    chosen = read(prompts, replay, format)[:limit]
+    chosen, of = texts(prompts, replay, format=format, limit=limit)
+    if replay is not None:
+        sys.stderr.write(f"{len(chosen)} of {of} samples of the dump are sent (--limit N for another number)\n")
     with connect(box) as connected:
         found = get_run(connected, run)
         stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
@@ -71,6 +81,7 @@ def capture(
     from helpers.tensors.inspect import inspect as look
 
     result = {"capture": str(folder), **look(folder)}
+    result |= {"sent": len(chosen), "of": of} if replay is not None else {}
     emit(result, as_json=as_json, text=lines(result))
     return 0
 
@@ -194,10 +205,8 @@ def inspect(
 
 def parse_boundaries(text: str) -> Boundaries:
     """``all``, ``none`` or a list such as ``0,2,5``."""
-    if text == "all":
-        return "all"
-    if text == "none":
-        return "none"
+    if text in ("all", "none"):
+        return "all" if text == "all" else "none"
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
@@ -207,18 +216,6 @@ def parse_boundaries(text: str) -> Boundaries:
             expected="all, none, or numbers with commas",
             next="--boundaries 0,2,5",
         ) from error
-
-
-def read(prompts: Path | None, replay: Path | None, format: str | None = None) -> list[Any]:
-    """The prompts of a file, or a dump's samples as prompts."""
-    from helpers.acceptance.prompts import Prompt, read_prompts
-
-    if prompts is not None:
-        return list(read_prompts(prompts))
-    from helpers.tensors.dumps import read_dump
-
-    assert replay is not None
-    return [Prompt(f"s{i}", tuple(s.token_ids.tolist())) for i, s in enumerate(read_dump(replay, format=format))]
 
 
 def slots_of(taken: Capture, draft: Path | None) -> int | None:

@@ -84,10 +84,13 @@ def _make(
     box: Box, profile: Profile, prompts: Sequence[Prompt], folder: Path, new_tokens: int, progress: bool
 ) -> Answers:
     from helpers.acceptance import run_load
-    from helpers.serving import serving
+    from helpers.serving import check_prompts, serving
     from helpers.serving.capture import capture
+    from helpers.serving.room import Bounds, check_room
 
+    check_prompts(box, profile, prompts)
     hooked = profile if profile.capture else profile.model_copy(update={"capture": True})
+    check_room(box, hooked, prompts, folder, Bounds(new_tokens + BEYOND))
     with serving(box, hooked, progress=progress) as served:
         out = folder / f"{served.run.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
         capture(box, served.run, prompts, max_new_tokens=new_tokens + BEYOND, out=out, progress=progress)

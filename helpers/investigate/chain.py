@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from helpers.defaults import SAMPLES
 from helpers.errors import UsageError
 from helpers.figures.wiring import feature_norms, ladder, slot_matrix
 from helpers.investigate.fixes import replay_fix
 from helpers.investigate.suspects import state_suspects, weigh
 from helpers.ledger import Ledger, open_ledger, story
 from helpers.ledger.report import ReportPaths
+from helpers.paths import investigations_dir
 
 if TYPE_CHECKING:
     from helpers.acceptance import Prompt
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from helpers.tensors.dumps import Dump
     from helpers.wiring.diagnosis import Diagnosis
 
-SAMPLES = 24
 NEW_TOKENS = 40
 """Per prompt: enough for some ten rounds of three drafts each, which the replay of fixes needs."""
 
@@ -75,7 +76,9 @@ def investigate(
     """
     from helpers.commands.wiring import slots_of
     from helpers.serving.capture import check_run
+    from helpers.serving.model import check_prompts
     from helpers.serving.overview import overview
+    from helpers.serving.room import Bounds, check_room
     from helpers.tensors.capture import read_capture
     from helpers.tensors.dumps import read_dump
     from helpers.wiring.boundaries import convention_of
@@ -89,6 +92,8 @@ def investigate(
     dump = read_dump(train, format=format, slots=len(profile.aux_layer_ids) if profile.aux_layer_ids else None)
     # What can be refused is refused before the ledger has a line.
     texts = prompts(dump, profile, samples, max_new_tokens)
+    check_prompts(box, profile, texts)
+    check_room(box, profile, texts, investigations_dir(), Bounds(max_new_tokens))
     for folder in (draft, target):
         if folder is not None:
             read_json(folder)
@@ -157,15 +162,10 @@ def draw(ledger: Ledger, captured: Capture, dump: Dump) -> None:
 
 def prompts(dump: Dump, profile: Profile, samples: int, max_new_tokens: int) -> list[Prompt]:
     """The dump's texts as prompts: those that fit the server's context, at most so many."""
-    from helpers.acceptance import Prompt
+    from helpers.acceptance import dump_prompts
 
     room = (profile.context_length or 1 << 30) - max_new_tokens - 8
-    chosen: list[Prompt] = []
-    for number, sample in enumerate(dump):
-        if len(chosen) == samples:
-            break
-        if len(sample.token_ids) <= room:
-            chosen.append(Prompt(f"s{number}", tuple(sample.token_ids.tolist())))
+    chosen = dump_prompts(dump, limit=samples, fits=lambda tokens: tokens <= room)
     if not chosen:
         raise UsageError(
             "WB-INVESTIGATE-PROMPTS",

@@ -136,7 +136,7 @@ class PatchesPanel(Panel):
         self.diff.value = markup.diff(lines, label=f"the patch {model.chosen}") if lines else ""
 
 
-def patches_panel(box: Box, *, python: str | None = None) -> PatchesPanel:
+def patches_panel(box: Box, *, python: str | None = None, env: Mapping[str, str] | None = None) -> PatchesPanel:
     """The patches of this repository (and files of one's own) on a box: state, plan with its diff, apply, revert.
 
     What is refused because a living run relies on it, or because a file was changed since, can be done by force, for
@@ -146,5 +146,6 @@ def patches_panel(box: Box, *, python: str | None = None) -> PatchesPanel:
 
     Args:
         python: the interpreter whose SGLang is meant; None takes that of the newest living run, else ``python3``.
+        env: what its server is given beside the box's own environment (a PYTHONPATH decides).
     """
-    return PatchesPanel(PatchesModel(box, python))
+    return PatchesPanel(PatchesModel(box, python, env))

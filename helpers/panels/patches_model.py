@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from helpers.panels.static import Static, Table
 from helpers.serving import find_runs
+from helpers.serving.argv import masked
 from helpers.serving.records import RUNS
 from helpers.serving.registry import preferred
 from helpers.source import patches
@@ -29,6 +30,7 @@ class PatchesModel:
 
     Args:
         python: the interpreter whose SGLang is meant; None takes that of the newest living run, else ``python3``.
+        env: what a server would be given beside the box's own environment (a PYTHONPATH decides).
 
     Attributes:
         reports: the state of each patch as it was looked at last, by name. own: files of one's own among them.
@@ -36,8 +38,8 @@ class PatchesModel:
             where they are refused.
     """
 
-    def __init__(self, box: Box, python: str | None = None) -> None:
-        self.box, self.wanted = box, python
+    def __init__(self, box: Box, python: str | None = None, env: Mapping[str, str] | None = None) -> None:
+        self.box, self.wanted, self.env = box, python, env
         self.python = python or "python3"
         self.checkout: Checkout | None = None
         self.reports: dict[str, PatchReport] = {}
@@ -56,12 +58,12 @@ class PatchesModel:
             registry = self.box.run(["ls", "-d", self.box.path(RUNS)], check=False, idempotent=True)
             living = find_runs(self.box, alive=True) if registry.ok else []
             self.python = preferred(living).record.engine.python if living else "python3"
-        checkout = find_checkout(self.box, self.python)
+        checkout = find_checkout(self.box, self.python, self.env)
         found: dict[str, PatchReport] = {}
         for name in [*patch_names(checkout.version), *self.own]:
             check()
             tell(name)
-            found[name] = patches.status(self.box, name, python=self.python)
+            found[name] = patches.status(self.box, name, python=self.python, env=self.env)
         return checkout, found
 
     def take(self, looked: tuple[Checkout, dict[str, PatchReport]]) -> None:
@@ -75,7 +77,7 @@ class PatchesModel:
         Raises:
             UsageError: WB-PATCH-UNKNOWN, WB-PATCH-UNREADABLE.
         """
-        return patches.status(self.box, path, python=self.python)
+        return patches.status(self.box, path, python=self.python, env=self.env)
 
     def add(self, path: str, report: PatchReport) -> None:
         """List a file of one's own, and choose it."""
@@ -85,15 +87,15 @@ class PatchesModel:
 
     def plan(self) -> PatchReport:
         """What Apply would do with the chosen patch. Nothing is written."""
-        return patches.plan(self.box, self.chosen, python=self.python)
+        return patches.plan(self.box, self.chosen, python=self.python, env=self.env)
 
     def apply(self, *, force: bool = False) -> PatchReport:
         """Raises: as `patches.apply`."""
-        return patches.apply(self.box, self.chosen, python=self.python, force=force)
+        return patches.apply(self.box, self.chosen, python=self.python, env=self.env, force=force)
 
     def revert(self, *, force: bool = False) -> PatchReport:
         """Raises: as `patches.revert`."""
-        return patches.revert(self.box, self.chosen, python=self.python, force=force)
+        return patches.revert(self.box, self.chosen, python=self.python, env=self.env, force=force)
 
     def took(self, report: PatchReport) -> None:
         """Show what was planned or done; the table says its state."""
@@ -141,7 +143,8 @@ class PatchesModel:
     def call(self) -> str:
         """Plan, apply, revert as plain calls."""
         python = "" if self.python == "python3" else f", python={self.python!r}"
-        name, force = f"{self.chosen!r}{python}", ", force=True" if self.force else ""
+        env = f", env={masked(self.env)!r}" if self.env else ""
+        name, force = f"{self.chosen!r}{python}{env}", ", force=True" if self.force else ""
         return "\n".join(
             [
                 "from helpers.source import patches",

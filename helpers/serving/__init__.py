@@ -7,12 +7,16 @@
 
 from __future__ import annotations
 
+from helpers.serving.argv import server_environment as server_environment
+from helpers.serving.checkout import checkout_of as checkout_of
 from helpers.serving.crash import Crash as Crash
 from helpers.serving.crash import recognise as recognise
 from helpers.serving.launch import Plan as Plan
 from helpers.serving.launch import launch as launch
 from helpers.serving.launch import plan as plan
 from helpers.serving.launch import start as start
+from helpers.serving.model import check_prompts as check_prompts
+from helpers.serving.model import model_facts as model_facts
 from helpers.serving.profile import Profile as Profile
 from helpers.serving.profile import Speculation as Speculation
 from helpers.serving.profile import get_profile as get_profile

@@ -15,6 +15,7 @@ import httpx
 
 from helpers.errors import RemoteFailed, UsageError, WorkbookError
 from helpers.owner import whoami
+from helpers.progress import Progress
 from helpers.progress import progress as show_progress
 from helpers.screen import as_typed
 from helpers.serving.again import serve_again, with_hook
@@ -24,13 +25,12 @@ from helpers.serving.model import check_tokens, model_facts
 from helpers.serving.preflight.arguments import settings_of
 from helpers.serving.profile_file import PROFILE_FILE, save_profiles
 from helpers.serving.registry import get_run
+from helpers.serving.room import Boundaries, Bounds, check_out, check_room, no_place
 from helpers.uploads import upload
 
 if TYPE_CHECKING:
     from helpers.box import Box
     from helpers.serving.run import Run
-
-Boundaries = Literal["all", "none"] | Sequence[int]
 
 
 def capture(
@@ -61,14 +61,17 @@ def capture(
 
     Raises:
         UsageError: WB-CAPTURE-OUT, WB-CAPTURE-NO-HOOK, WB-CAPTURE-BOUNDARIES, WB-CAPTURE-NO-PROMPTS,
-            WB-PROMPTS-VOCABULARY.
+            WB-PROMPTS-VOCABULARY, WB-PROMPTS-LAB; WB-DISK-FULL, as RemoteFailed where it is the box's.
         RemoteFailed: WB-CAPTURE-NOT-RUNNING, WB-CAPTURE-BUSY, WB-CAPTURE-REQUEST, or what remote/assemble.py says
             (WB-CAPTURE-...).
     """
     wanted = check(run, prompts, boundaries, out)
+    arm, python = f"{run.folder}/taps/arm.json", run.record.engine.python
+    bounds = Bounds(max_new_tokens, boundaries, terms)
+    room = check_room(box, run.profile, prompts, out, bounds, folder=run.folder, python=python)
+    Progress("room for the capture", enabled=progress).done(room)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     folder = f"{run.folder}/taps/{name}"
-    arm, python = f"{run.folder}/taps/arm.json", run.record.engine.python
     order = {"directory": f"{folder}/chunks", "boundaries": wanted, "terms": terms, "by": whoami(), "capture": name}
     with show_progress(f"capture of {run.id}", enabled=progress, done=f"captured into {out}") as bar:
         began, requests = False, None
@@ -83,8 +86,9 @@ def capture(
             bar.update("assembling on the box")
             assemble(box, run, folder, {"capture": about, "requests": requests})
         except BaseException as error:
-            # Chunks that were complete and would not go together are evidence, and stay.
-            if began and (requests is None or not isinstance(error, WorkbookError)):
+            # Chunks that were complete and would not go together are evidence, and stay; a full disk is not left full.
+            told = isinstance(error, WorkbookError) and error.code != "WB-DISK-FULL"
+            if began and (requests is None or not told):
                 discard(box, arm, name, python=python)
             if isinstance(error, RemoteFailed) and isinstance(error.__cause__, httpx.TransportError):
                 raise cut_off(box, run, error) from error
@@ -106,8 +110,7 @@ def check(run: Run, prompts: Sequence[Prompt], boundaries: Boundaries, out: Path
         )
     hooked = check_run(run)
     model = model_facts(run.box, run.profile)
-    if model.vocab_size is not None:
-        check_tokens(prompts, model.vocab_size, f"the model of run {run.id}")
+    check_tokens(prompts, model.vocab_size, f"the model of run {run.id}")
     if boundaries == "all":
         check_out(out)
         return None
@@ -151,32 +154,6 @@ def check_run(run: Run) -> Literal[True] | tuple[int, ...]:
             next=with_hook(run),
         )
     return run.profile.capture
-
-
-def check_out(out: Path) -> None:
-    """Refuse a place that could not be written at the end, before the server works for it."""
-    try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise UsageError(
-                "WB-CAPTURE-OUT",
-                f"{out} exists and is not an empty folder",
-                expected="a new folder; a capture never writes over another one",
-                next="choose another name",
-            )
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent):
-            pass
-    except OSError as error:
-        raise no_place(out, error) from error
-
-
-def no_place(out: Path, error: OSError) -> UsageError:
-    return UsageError(
-        "WB-CAPTURE-OUT",
-        f"{out} cannot be made: {error.strerror or error}",
-        expected="a new folder, in one that can be written",
-        next="--out with another folder",
-    )
 
 
 def cut_off(box: Box, run: Run, error: RemoteFailed) -> RemoteFailed:

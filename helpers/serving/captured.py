@@ -11,7 +11,9 @@ from helpers.errors import UsageError
 from helpers.progress import Progress
 from helpers.serving.asking import Prompt
 from helpers.serving.capture import capture
+from helpers.serving.model import check_prompts
 from helpers.serving.profile import Profile
+from helpers.serving.room import Bounds, check_room
 from helpers.serving.session import serving
 
 if TYPE_CHECKING:
@@ -49,7 +51,9 @@ def captured(
     if known:
         Progress(f"capture of {profile.name}", enabled=progress).done(f"there is one: {known[0].name}")
         return known[0]
+    check_prompts(box, profile, prompts)
     hooked = profile if profile.capture else profile.model_copy(update={"capture": True})
+    check_room(box, hooked, prompts, folder, Bounds(max_new_tokens))
     with serving(box, hooked, progress=progress) as served:
         out = folder / f"{served.run.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
         return capture(box, served.run, prompts, max_new_tokens=max_new_tokens, out=out, progress=progress)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from helpers.box_python import interpreter
 from helpers.errors import RemoteFailed
 from helpers.notebook_text import Worded
 from helpers.screen import as_typed
@@ -75,13 +76,13 @@ def find_checkout(box: Box, python: str = "python3", env: Mapping[str, str] | No
     """The checkout that ``python`` on the box imports ``sglang`` from.
 
     Args:
-        python: the interpreter, by name or path.
+        python: the interpreter, by name or path; a leading ``~/`` is the box's home.
         env: what a server would be given beside the box's own environment (a PYTHONPATH decides).
 
     Raises:
         RemoteFailed: WB-SOURCE-NO-PYTHON, WB-SOURCE-NO-SGLANG.
     """
-    result = box.run([python, "-c", ASK], env=env, check=False, idempotent=True)
+    result = box.run([interpreter(box, python), "-c", ASK], env=env, check=False, idempotent=True)
     if not result.ok:
         raise RemoteFailed(
             "WB-SOURCE-NO-PYTHON",

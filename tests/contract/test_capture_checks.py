@@ -14,7 +14,7 @@ import pytest
 
 from helpers.acceptance import Prompt
 from helpers.box import Box
-from helpers.errors import UsageError
+from helpers.errors import RemoteFailed, UsageError
 from helpers.serving import Profile, Run, RunRecord
 from helpers.serving.capture import capture
 from helpers.serving.records import Engine
@@ -73,3 +73,17 @@ def test_a_place_that_cannot_be_written(run: Run, tmp_path: Path, what: str) -> 
     error = refusal(run, tmp_path / what)
     assert (error.code, error.next) == ("WB-CAPTURE-OUT", "--out with another folder")
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_capture_that_fits_on_no_disk(run: Run, tmp_path: Path) -> None:
+    """Asked of the real disks, before the server is: a model whose every row takes a terabyte."""
+    folder = Path(run.profile.model)
+    config = json.loads((folder / "config.json").read_text())
+    (config.get("text_config") or config)["hidden_size"] = 10**11
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(RemoteFailed) as caught:
+        capture(run.box, run, [Prompt("p", (1, 2))], out=tmp_path / "new" / "c", progress=False)
+    assert caught.value.code == "WB-DISK-FULL"
+    assert f"the disk of {run.folder} has" in caught.value.message
+    assert "free space there" in caught.value.expected
+    assert list((tmp_path / "new").iterdir()) == []

@@ -22,7 +22,7 @@ import ssh_servers
 from helpers.box import Box
 from helpers.cli import main
 from helpers.errors import RemoteFailed, UsageError
-from helpers.serving import Profile
+from helpers.serving import Profile, checkout_of
 from helpers.serving import plan as launch_plan
 from helpers.source import find_checkout, patches
 from helpers.source.patch_state import load_patch, patch_names
@@ -71,6 +71,17 @@ def test_the_checkout_is_the_one_that_the_interpreter_imports(box: Box, root: Pa
     checkout = find_checkout(box, **how)
     assert (checkout.root, checkout.version) == (str(root), "0.5.9")
     assert checkout.python == sys.executable
+
+
+def test_an_interpreter_of_the_home_is_found_by_its_tilde(box: Box, there: Path, how: dict[str, Any]) -> None:
+    """As a profile may write it: `serve` took it, and what asks for the checkout alone did not."""
+    (there / "python3").symlink_to(sys.executable)
+    tilde = f"~/{there.name}/python3"
+    checkout = find_checkout(box, tilde, how["env"])
+    assert checkout.version == "0.5.9"
+    assert patches.status(box, NAME, python=tilde, env=how["env"]).state == "clean"
+    profile = Profile(name="p", engine="sglang==0.5.9", model="/m", python=tilde, env=how["env"])
+    assert checkout_of(box, profile) == checkout
 
 
 def test_an_interpreter_without_sglang_and_none_at_all(box: Box, there: Path) -> None:

@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -88,6 +89,26 @@ def test_started_ready_found_reached_stopped(box: Box, name: str, capfd: pytest.
     assert over.stop().was == "dead"
     assert get_run(box, name).record.stopped == report.stopped  # who came too late has not stopped it
     assert name not in [r.id for r in find_runs(box, alive=True)]
+
+
+def test_the_runs_may_lie_on_another_disk(
+    box: Box, ssh_server: ssh_servers.SshServer, name: str, tmp_path: Path
+) -> None:
+    """As docs/profiles.md says, where the home is small: the folder is a link."""
+    runs, elsewhere = ssh_server.home / ".workbook" / "runs", tmp_path / "runs"
+    runs.parent.mkdir(exist_ok=True)
+    if runs.exists():
+        shutil.move(runs, elsewhere)
+    elsewhere.mkdir(exist_ok=True)
+    runs.symlink_to(elsewhere)
+    try:
+        start(box, name, SERVER, "0").wait_ready(30, progress=False)
+        assert (elsewhere / name / "run.json").is_file()
+        assert get_run(box, name).stop().clean
+        assert name in [run.id for run in find_runs(box)]
+    finally:
+        runs.unlink()
+        shutil.move(elsewhere, runs)
 
 
 @pytest.mark.parametrize("wrong", ["hook", "draft"])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import torch
 from chunks_by_hand import Chunks, H, order, spec_run, state
 
 from helpers.tensors.capture import read_capture
+from remote import chunks as chunks_module
 from remote.assemble import assemble, main
 from remote.chunks import CaptureFailed
 
@@ -125,6 +130,89 @@ def test_what_cannot_be_put_together_is_said(tmp_path: Path) -> None:
 
     Chunks(tmp_path / "old").write("target", "EXTEND", [(0, [1, 2], [0, 1])], schema="workbook.taps/0")
     assert fails(tmp_path / "old", one) == "WB-CAPTURE-CHUNK"
+
+
+@pytest.mark.parametrize(
+    ("report", "code", "expected"),
+    [
+        ({"errno": errno.ENOSPC}, "WB-DISK-FULL", "room"),
+        ({"errno": errno.EDQUOT}, "WB-DISK-FULL", "room"),
+        ({"errno": errno.EACCES}, "WB-CAPTURE-HOOK", "a folder that every rank"),
+        ({"errno": None}, "WB-CAPTURE-HOOK", "passes whose arguments"),
+        (None, "WB-DISK-FULL", "room"),  # not even the report had room
+    ],
+)
+def test_what_the_hook_gave_up_on(tmp_path: Path, report: dict[str, Any] | None, code: str, expected: str) -> None:
+    """Asked at once: nobody waits for ranks whose hook has given up."""
+    chunks = Chunks(tmp_path)
+    chunks.write("target", "EXTEND", [(0, [1, 2], [0, 1])])
+    said = "" if report is None else json.dumps({"rank": 1, "error": "why", **report})
+    (chunks.folder / "error.rank1.77.json").write_text(said)
+    with pytest.raises(CaptureFailed) as caught:
+        assemble(tmp_path, order(("a", [1, 2], [3]), tp=2), patience=60)
+    assert caught.value.error["code"] == code
+    assert "rank 1" in caught.value.error["message"]
+    assert caught.value.error["expected"].startswith(expected)
+
+
+def test_a_rank_that_could_not_even_say_that_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Chunks(tmp_path).write("target", "EXTEND", [(0, [1, 2], [0, 1])])
+    monkeypatch.setattr(chunks_module, "free", lambda folder: 100)
+    assert fails(tmp_path, order(("a", [1, 2], [3]), tp=2)) == "WB-DISK-FULL"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_no_room_to_put_the_ranks_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The room is taken before a row is copied: in a mapping the process would die of a signal, without a word."""
+
+    def none(file: int, offset: int, size: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    requests = tmp_path / "requests.json"
+    requests.write_text(json.dumps(spec_run(Chunks(tmp_path / "c"))))
+    monkeypatch.setattr(os, "posix_fallocate", none)
+    assert main([str(tmp_path / "c"), "--requests", str(requests)]) == 4
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "WB-DISK-FULL"
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["chunks"], "no half of a rank"
+
+
+def test_a_disk_that_takes_no_reservations_takes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(file: int, offset: int, size: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not here")
+
+    monkeypatch.setattr(os, "posix_fallocate", unknown)
+    assemble(tmp_path, spec_run(Chunks(tmp_path)))
+    assert (tmp_path / "capture.json").exists()
+
+
+@pytest.mark.parametrize("name", ["rank1.00000000000000000009.target.safetensors.part", ".tmpQ2x"])
+def test_ranks_are_waited_for_while_their_files_grow(tmp_path: Path, name: str) -> None:
+    """A last pass of 900 MB may take a slow disk longer than the patience: it is counted from the last byte on."""
+    chunks = Chunks(tmp_path)
+    spec_run(chunks)
+    requests = spec_run(Chunks(tmp_path), rank=1)
+    requests["capture"]["tp_size"] = 2
+    last = max(chunks.folder.glob("rank1.*"))
+    content = last.read_bytes()
+    last.unlink()
+
+    def slowly() -> None:
+        with (chunks.folder / name).open("wb") as file:
+            for at in range(0, len(content), -(-len(content) // 8)):
+                file.write(content[at : at + -(-len(content) // 8)])
+                file.flush()
+                time.sleep(0.25)
+        (chunks.folder / name).rename(last)
+
+    writer = threading.Thread(target=slowly)
+    writer.start()
+    try:
+        assemble(tmp_path, requests, patience=1.0)
+    finally:
+        writer.join()
+    assert len(read_capture(tmp_path, verify=True).ranks) == 2
 
 
 def test_the_command_prints_one_json_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,6 +120,8 @@ def test_servers_with_the_old_text_are_named() -> None:
     assert "to be restarted: run right-1, pid 8" in model.outcome()
     assert model.rows()[0]["servers with the old text"] == "run right-1, pid 8"
     assert "python='/opt/python'" in model.call()
+    there = PatchesModel(BOX, env={"PYTHONPATH": "/opt/sglang/python", "API_KEY": "sesame"})
+    assert "env={'PYTHONPATH': '/opt/sglang/python', 'API_KEY': '***'}" in there.call(), "which checkout, and no secret"
 
 
 def test_the_call_says_force_only_while_it_is_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -12,10 +13,11 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from helpers.serving.hooks import hook_specs
+from remote import taps
 from remote.taps import make_hook
 
 H, N = 4, 3
@@ -252,6 +254,37 @@ def test_an_error_ends_the_capture_and_not_the_server(arm: Path, tmp_path: Path,
     if where == "batch":
         report = json.loads(next(folder.glob("error.rank0.*.json")).read_text())
         assert report["error"].startswith("AttributeError")
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_a_full_disk_is_told_by_its_number(
+    arm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: bool
+) -> None:
+    """safetensors has it in words only; and where not even a report can be written, its name is there, and no part."""
+    model = Model()
+    register(model, arm)
+    folder = tmp_path / "c"
+    arm_with(arm, folder)
+
+    def full(tensors: Any, path: Path, metadata: Any) -> None:
+        Path(path).write_bytes(b"half")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    def no_room(path: Path, text: str) -> int:
+        path.touch()
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(taps, "save_file", full)
+    if not words:
+        monkeypatch.setattr(Path, "write_text", no_room)
+    model(IDS, POSITIONS, batch(Mode.EXTEND, [3]))
+    (report,) = folder.iterdir()
+    assert report.name.startswith("error.rank0.")
+    assert report.suffix == ".json"
+    if words:
+        assert json.loads(report.read_text())["errno"] == errno.ENOSPC
+    else:
+        assert report.read_bytes() == b""
 
 
 def test_a_pass_that_broke_off_leaves_nothing_behind(arm: Path, tmp_path: Path) -> None:

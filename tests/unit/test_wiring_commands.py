@@ -10,6 +10,7 @@ import pytest
 import streams
 import typer
 
+from helpers.acceptance.prompts import texts
 from helpers.commands import wiring
 from helpers.errors import UsageError
 from helpers.serving.again import serve_again
@@ -81,6 +82,24 @@ def test_inspect(app: typer.Typer, capsys: pytest.CaptureFixture[str], tmp_path:
 def test_capture_refuses_bad_usage_before_it_connects(app: typer.Typer, arguments: list[str]) -> None:
     with pytest.raises(UsageError, match="WB-USAGE"):
         app(args=arguments, standalone_mode=False)
+
+
+def test_a_replay_opens_no_more_of_a_dump_than_it_sends(tmp_path: Path) -> None:
+    """The last sample is broken: whoever reads it says so. By default 24 go, as `investigate` sends."""
+    dump = streams.write_dump(tmp_path / "d", streams.texts(26))
+    last = max(dump.iterdir(), key=lambda path: int("".join(filter(str.isdigit, path.name))))
+    last.write_bytes(last.read_bytes()[:-50])
+    chosen, of = texts(None, dump)
+    assert (len(chosen), of) == (24, 26)
+    assert len(texts(None, dump, limit=3)[0]) == 3
+    with pytest.raises(UsageError):
+        texts(None, dump, limit=26)
+
+
+def test_the_help_says_how_many_samples_are_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        wiring.app(args=["capture", "--help"])
+    assert "24 samples" in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
 class Stub:

@@ -78,7 +78,7 @@ def again(path: Path, about: dict[str, Any]) -> str | None:
     name, tokens = shlex.quote(about["profile"]), about.get("sampling", {}).get("max_new_tokens", 1)
     # A single new token is what a dump's own texts are sent with; answers are asked for by prompts.
     asked = f"--prompts PROMPTS --limit {len(about['requests'])} --max-new-tokens {tokens}"
-    texts = "--replay DUMP" if tokens == 1 else asked
+    texts = f"--replay DUMP --limit {len(about['requests'])}" if tokens == 1 else asked
     out = path.parent.with_name(f"{path.parent.name}-again") / path.name
     # `serve` puts no patch in by itself, so that no server is patched unasked; a bench and an investigation do.
     whose = _whose(profiles, about["profile"])

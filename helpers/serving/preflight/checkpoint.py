@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers.paths import REMOTE
+from helpers.serving.model import text_config
 from helpers.uploads import BARE, call
 
 if TYPE_CHECKING:
@@ -38,11 +39,7 @@ class Checkpoint:
     @property
     def text_config(self) -> dict[str, Any]:
         """The language model's part of the config: ``text_config`` where images are another part."""
-        config = self.config or {}
-        for key in ("text_config", "llm_config", "language_config"):
-            if isinstance(config.get(key), dict):
-                return {**config, **config[key]}
-        return config
+        return text_config(self.config or {})
 
     @property
     def architecture(self) -> str | None:

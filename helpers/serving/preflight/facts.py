@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from helpers.box.facts import gpus
 from helpers.box.facts.asking import ask
 from helpers.box.facts.gather import read
-from helpers.serving.argv import expand, server_argv, server_environment
+from helpers.serving.argv import expand, server_argv
+from helpers.serving.checkout import checkout_of
 from helpers.serving.preflight.arguments import settings_of
 from helpers.serving.preflight.checkpoint import Checkpoint, read_here, read_there
 from helpers.serving.preflight.chips import parse_chip
 from helpers.serving.preflight.taps import Tapped, tapped
 from helpers.serving.profile import Profile, is_folder
 from helpers.source.as_served import AsServed, as_served, patches_for
-from helpers.source.checkout import find_checkout
 from helpers.source.journal import plain
 from helpers.source.patch_state import Patch, patch_names
 from helpers.source.patch_view import patches_in
@@ -123,8 +123,7 @@ def gathered_there(
 ) -> Iterator[Facts]:
     """Facts from a box: its checkout, its models, its GPUs. target, draft: folders of this machine to use instead."""
     unread: dict[str, str] = {}
-    python = expand(profile.python, box.home)
-    checkout = find_checkout(box, python, server_environment(profile, home=box.home))
+    checkout = checkout_of(box, profile)
     checkpoints: dict[str, Checkpoint | None] = {}
     for name, given, path in (("target", target, profile.model), ("draft", draft, profile.draft)):
         if given is not None:
