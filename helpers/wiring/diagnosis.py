@@ -32,7 +32,7 @@ from helpers.wiring.fixing import Fix, name_fix
 from helpers.wiring.missing import rows_missing
 from helpers.wiring.ranks import RankView, compare_ranks, rank_findings, with_true_taps
 from helpers.wiring.sides import DraftConfig, both_ways, hold_against_config
-from helpers.wiring.slots import read_slots, slot_findings
+from helpers.wiring.slots import decided, read_slots, slot_findings
 
 SCHEMA = "workbook.diagnosis/1"
 NOT_COMPARED = "the feed could not be held against training's slots, so the order that fc wants cannot be told from it"
@@ -50,13 +50,18 @@ class Side(BaseModel):
 
 
 class Slot(BaseModel):
-    """One slot of the drafter's fused input."""
+    """One slot of the drafter's fused input.
+
+    ``compared``: both sides are known in the same terms, so that they can be told to be equal or to differ: both as a
+    boundary, or the served one as one of the trained slots (whose boundaries may be unknown).
+    """
 
     model_config = ConfigDict(frozen=True)
 
     slot: int
     trained: Side
     served: Side
+    compared: bool
 
 
 class Diagnosis(BaseModel):
@@ -218,7 +223,16 @@ def describe_slots(compared: SlotComparison, served: list[Reading], trained: lis
         label, match = readings[slot].label, matches[slot]
         return Side(boundary=label if isinstance(label, int) else None, score=round(match.score, 6) if match else None)
 
+    def told(slot: int) -> bool:
+        pair = [readings[slot].label if slot < len(readings) else None for readings in (served, trained)]
+        return None not in pair and decided(*pair)
+
     return [
-        Slot(slot=slot, trained=side(trained, compared.trained, slot), served=side(served, compared.served, slot))
+        Slot(
+            slot=slot,
+            trained=side(trained, compared.trained, slot),
+            served=side(served, compared.served, slot),
+            compared=told(slot),
+        )
         for slot in range(max(len(served), len(trained)))
     ]
