@@ -14,6 +14,7 @@ from helpers.tensors.view import View
 from helpers.wiring.boundaries import Rule
 from helpers.wiring.channels import with_channels
 from helpers.wiring.comparison import Match, SlotComparison
+from helpers.wiring.coverage import Coverage, cover, tokens_differ, too_few, with_coverage
 from helpers.wiring.drafts import fc_width
 from helpers.wiring.explaining import Label, Reading
 from helpers.wiring.fc_order import FcOrder, fc_order, look_at_order, with_order
@@ -74,6 +75,7 @@ class Diagnosis(BaseModel):
     findings: list[Finding]
     slots: list[Slot]
     aligned_tokens: int
+    aligned: Coverage | None = None
     captured_with: dict[str, Any]
     fix: Fix | None
     convention: str | None = None
@@ -126,7 +128,7 @@ def diagnose(
     ranks = compare_ranks(view)
     compared = compare_aligned(aligned, dump)
     look_at_the_rest(aligned)
-    health = aligned.health
+    health, coverage = aligned.health, cover(aligned, dump)
     findings = (
         with_true_taps(rank_findings(ranks), compared)
         + non_finite(health)
@@ -141,23 +143,18 @@ def diagnose(
         undecided.append(Undecided(code="captured-without-graphs", why=why))
     readings: tuple[list[Reading], list[Reading]] | None = None
     order: FcOrder | str = FEED_WRONG if counts else NOT_COMPARED
-    if aligned.matched_tokens == 0:
-        findings.append(
-            Finding(
-                code="tokens-differ",
-                severity="error",
-                summary="no served request starts with a training sample's tokens: nothing can be compared",
-                evidence={"samples": len(dump), "requests": len(capture.info.requests)},
-            )
-        )
-    elif compared is not None and compared.tokens >= FEW:
+    findings += tokens_differ(aligned, coverage)
+    undecided += too_few(aligned, coverage)
+    if compared is not None and min(compared.tokens, coverage.distinct) >= FEW:
         readings = read_slots(compared, aligned, dump)
         if not counts and compared.served_slots:
             about = with_channels(slot_findings(compared, *readings), aligned, dump, *readings)
             findings += about
             if dump.slots > 1:
                 order = judge_order(capture, view, findings, about, draft, target)
-            findings = [with_order(f, order) if f.code == "features-match" else f for f in findings]
+            findings = [
+                with_coverage(with_order(f, order), coverage) if f.code == "features-match" else f for f in findings
+            ]
             findings += fc_order(order)
     why_not = undecided_order(order)
     if dump.slots > 1 and why_not is not None:  # a single slot has no order
@@ -173,6 +170,7 @@ def diagnose(
         findings=findings,
         slots=describe_slots(compared, *readings) if compared and readings else [],
         aligned_tokens=compared.tokens if compared else 0,
+        aligned=coverage,
         captured_with=capture.info.launch,
         fix=both_ways(name_fix(capture, findings, labels, convention, flags), config),
         convention=convention.name if convention else None,
