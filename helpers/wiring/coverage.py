@@ -16,7 +16,9 @@ class Coverage(BaseModel):
     """Rows that were paired, token 0 and those without a feed left out.
 
     ``distinct`` are those that are neither copies of one another nor part of a start that other texts share;
-    ``requests`` and ``samples`` have such rows, of ``of_requests`` and ``of_samples``.
+    ``requests`` and ``samples`` have such rows, of ``of_requests`` and ``of_samples``. ``prompt_rows`` are of tokens
+    that were sent, and come from prefill passes; ``answer_rows`` of tokens that the server produced, from decode and
+    verify passes, in which kernels for few tokens run.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -27,24 +29,32 @@ class Coverage(BaseModel):
     of_requests: int
     samples: int
     of_samples: int
+    prompt_rows: int
+    answer_rows: int
 
     def __str__(self) -> str:
         return (
             f"{self.distinct:,} distinct rows, of {self.requests:,} of {self.of_requests:,} requests and "
-            f"{self.samples:,} of {self.of_samples:,} samples"
+            f"{self.samples:,} of {self.of_samples:,} samples; {self.prompt_rows:,} rows of prompts, "
+            f"{self.answer_rows:,} of answers"
         )
 
 
 def cover(aligned: Aligned, dump: Dump) -> Coverage:
     """The coverage of an alignment."""
-    pairings = aligned.pairings
+    pairings, view = aligned.pairings, aligned.view
+    prompts = [request.prompt_tokens for request in view.capture.info.requests]
+    rows = sum(map(len, pairings))
+    sent = sum(int((view.positions[p.served] < prompts[p.request]).sum()) for p in pairings)
     return Coverage(
-        rows=sum(map(len, pairings)),
+        rows=rows,
         distinct=distinct_rows(pairings),
         requests=len({pairing.request for pairing in pairings}),
-        of_requests=len(aligned.view.capture.info.requests),
+        of_requests=len(prompts),
         samples=len(pairings),
         of_samples=len(dump),
+        prompt_rows=sent,
+        answer_rows=rows - sent,
     )
 
 
@@ -70,6 +80,19 @@ def too_few(aligned: Aligned, coverage: Coverage) -> list[Undecided]:
     why = (
         f"{coverage.distinct} distinct rows of served requests are of training's texts, beside what several texts "
         f"share; with fewer than {FEW} no slot can be told from another"
+    )
+    return [Undecided(code="features-match", why=why)]
+
+
+def prompts_alone(findings: list[Finding], coverage: Coverage) -> list[Undecided]:
+    """What a match says nothing of, where all that was compared are prompts."""
+    if coverage.answer_rows or all(finding.code != "features-match" for finding in findings):
+        return []
+    why = (
+        f"all {coverage.prompt_rows} rows that were compared are of prompts: what the drafter is fed in decode and "
+        "verify passes was not looked at, and other kernels may run in them (an all-reduce that is fused for few "
+        "tokens); send only the starts of training's texts, and let the server go on: "
+        "workbook capture BOX RUN --prompts FILE --max-new-tokens 64"
     )
     return [Undecided(code="features-match", why=why)]
 

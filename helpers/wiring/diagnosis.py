@@ -14,7 +14,7 @@ from helpers.tensors.view import View
 from helpers.wiring.boundaries import Rule
 from helpers.wiring.channels import with_channels
 from helpers.wiring.comparison import Match, SlotComparison
-from helpers.wiring.coverage import Coverage, cover, tokens_differ, too_few, with_coverage
+from helpers.wiring.coverage import Coverage, cover, prompts_alone, tokens_differ, too_few, with_coverage
 from helpers.wiring.drafts import fc_width
 from helpers.wiring.explaining import Label, Reading
 from helpers.wiring.fc_order import FcOrder, fc_order, look_at_order, with_order
@@ -163,6 +163,7 @@ def diagnose(
     if wrong:  # the slots may be right, yet there is no need to look elsewhere
         findings = [finding for finding in findings if finding.code != "features-match"]
     matches = any(finding.code == "features-match" for finding in findings)
+    undecided += prompts_alone(findings, coverage)
     labels = ([one.label for one in readings[0]], [one.label for one in readings[1]]) if readings else None
     config = held_against(capture, draft, labels, convention)
     return Diagnosis(

@@ -12,6 +12,8 @@ import streams
 import torch
 from torch import Tensor
 
+from helpers.ledger import story
+from helpers.ledger.results import summarise
 from helpers.tensors.align import Pairing, align, align_rows, distinct_rows
 from helpers.tensors.capture import Capture, read_capture
 from helpers.tensors.dumps import Dump, read_dump
@@ -129,3 +131,24 @@ def test_of_a_large_dump_only_what_is_paired_is_kept() -> None:
     found = align_rows(Served([text(number) for number in wanted]), samples()).pairings
     assert [int(p.sample.source.name) for p in found] == wanted
     assert {len(p) for p in found} == {300}
+
+
+def test_rows_of_prompts_and_of_answers_are_counted_apart(tmp_path: Path) -> None:
+    """What is sent as a whole has no row from a decode or verify pass: the match says so, and stays one."""
+    texts = streams.texts(2, length=30)
+    made = streams.served(texts)
+    dump = read_dump(streams.write_dump(tmp_path / "d", texts))
+    half = diagnose(read_capture(made.write(tmp_path / "a")), dump)
+    for request in made.info["requests"]:
+        request["prompt_tokens"] = request["length"]
+    whole = diagnose(read_capture(made.write(tmp_path / "b")), dump)
+    assert (half.verdict, whole.verdict, whole.exit_code) == ("match", "match", 0)
+    assert [found.findings[0].evidence["aligned"]["answer_rows"] for found in (half, whole)] == [14 + 16, 0]
+    assert [found.findings[0].evidence["aligned"]["prompt_rows"] for found in (half, whole)] == [14 + 15, 28 + 31]
+    assert "features-match" not in [one.code for one in half.undecided]
+    (why,) = [one.why for one in whole.undecided if one.code == "features-match"]
+    assert "all 59 rows that were compared are of prompts" in why
+    assert "--max-new-tokens 64" in why
+    assert "known of prompts alone" in story.cause(whole.to_json())
+    assert "prompts alone" not in story.cause(half.to_json())
+    assert why in summarise(whole).summary
