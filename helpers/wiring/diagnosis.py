@@ -205,7 +205,8 @@ def judge_order(
     told = {finding.code for finding in about}
     if told != {"features-match"}:
         return FEED_WRONG if told else FEED_UNKNOWN
-    broken = [f.code for f in findings if f.code in ("non-finite", "stale-rows") or f.code.startswith("rank-")]
+    errors = [f.code for f in findings if f.severity == "error"]
+    broken = [code for code in errors if code in ("non-finite", "stale-rows") or code.startswith("rank-")]
     if draft is None or target is None:
         return "it takes the drafter and the target: --draft and --target"
     if view.rows_kind != "replicated" or broken:
