@@ -20,6 +20,7 @@ from typing import Any
 
 BLOCK = 1 << 24  # bytes of float32 that are looked at in one piece
 KEYS = ("token_ids", "positions", "request", "feed_rows")
+PARTIAL = 0.01  # a row that is further apart on two ranks was not reduced
 NAMES = {"torch.int32": "I32", "torch.int64": "I64", "torch.float16": "F16", "torch.float32": "F32"}
 NAMES.update({"torch.bfloat16": "BF16", "torch.float64": "F64", "torch.float8_e4m3fn": "F8_E4M3"})
 NAMES.update({"torch.float8_e5m2": "F8_E5M2", "torch.uint8": "U8", "torch.int8": "I8", "torch.int16": "I16"})
@@ -68,25 +69,52 @@ def open_capture(request: dict[str, Any], near: Any) -> dict[str, Any]:
 
 
 def differences(request: dict[str, Any], near: Any) -> dict[str, Any]:
-    """``{"first": path, "other": path, "names": [tensor]}`` -> how far the other's tensors are from the first's.
+    """``{"first": path, "other": path, "names": [tensor], "hidden": H}`` -> how far the other's rows are from its own.
 
-    The length of the difference in lengths of the first, 0 for equal values; None where the shapes differ.
+    A row's difference is in lengths of the longer of the two; of taps side by side the one that differs most counts;
+    the first row of each text is left out. ``largest`` and ``median`` of them, how many ``rows`` are more than
+    `PARTIAL` apart, ``of`` how many; None where the shapes differ. As helpers/tensors/apart.py has it.
     """
-    result: dict[str, float | None] = {}
+    import torch
+
+    result: dict[str, dict[str, float | int] | None] = {}
+    header = near.read_header(Path(request["first"]))[1]
+    small = {key: near._load(Path(request["first"]), key).long() for key in KEYS if key in header}
     for name in request["names"]:
         one, two = (near._load(Path(request[side]), name) for side in ("first", "other"))
         if one.shape != two.shape:
             result[name] = None
             continue
-        apart = length = 0.0
-        same = True
-        for a, b in zip(pieces(one), pieces(two), strict=True):
-            x, y = a.double().nan_to_num(0, 0, 0), b.double().nan_to_num(0, 0, 0)
-            same = same and bool((x == y).all())
-            apart += float((x - y).square().sum())
-            length += float(x.square().sum())
-        result[name] = 0.0 if same else max((apart / max(length, 1e-300)) ** 0.5, 1e-12)
+        one, two = (x.reshape(len(x), -1) if len(x) else x.reshape(0, 1) for x in (one, two))
+        step = max(1, BLOCK // (8 * one.shape[1]))
+        parts = [torch.zeros(0, dtype=torch.float64)]
+        for at in range(0, len(one), step):
+            parts.append(by_row(one[at : at + step], two[at : at + step], request["hidden"]))
+        apart = torch.cat(parts)
+        positions = small["positions"]
+        if name == "feed" and "feed_rows" in small:
+            positions = positions[small["feed_rows"]]
+        seen = apart[positions > 0] if len(positions) == len(apart) else apart
+        largest, median = (float(seen.max()), float(seen.median())) if len(seen) else (0.0, 0.0)
+        rows = int((seen > PARTIAL).sum())
+        found: dict[str, float | int] = {
+            "largest": max(largest, 1e-12),
+            "median": median,
+            "rows": rows,
+            "of": len(seen),
+        }
+        result[name] = found if bool(apart.any()) else {"largest": 0.0, "median": 0.0, "rows": 0, "of": 0}
     return {"differences": result}
+
+
+def by_row(a: Any, b: Any, hidden: int) -> Any:
+    """The relative difference of each row [N, W]; of several taps side by side that of the tap that differs most."""
+    import torch
+
+    width = hidden if a.shape[1] % hidden == 0 else a.shape[1]
+    x, y = (one.double().nan_to_num(0, 0, 0).view(len(one), -1, width) for one in (a, b))
+    long_x, long_y, apart = (torch.linalg.vector_norm(one, dim=2) for one in (x, y, x - y))
+    return (apart / torch.maximum(long_x, long_y).clamp(min=1e-300)).amax(dim=1)
 
 
 def scan(request: dict[str, Any], near: Any) -> Iterator[tuple[str, Any]]:
@@ -223,12 +251,6 @@ def row_hash(x: Any) -> Any:
     mixed = words.long() if words.dtype == torch.uint8 else words ^ (words >> 31)
     weights = torch.arange(1, words.shape[1] + 1) * 0x9E3779B97F4A7C1 % 0x7FFFFFFFFFFFFFE7 | 1
     return (mixed * weights).sum(dim=1)
-
-
-def pieces(tensor: Any) -> Iterator[Any]:
-    flat = tensor.flatten()
-    for start in range(0, flat.numel(), BLOCK // 8):
-        yield flat[start : start + BLOCK // 8]
 
 
 def packed(tensors: Iterator[tuple[str, Any]]) -> Iterator[bytes]:

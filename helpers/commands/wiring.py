@@ -256,7 +256,8 @@ def _text(value: Any) -> str:
 
 def describe(diagnosis: Diagnosis) -> str:
     """A diagnosis for people: the verdict, the slots, the findings, the fix."""
-    found = [f"{diagnosis.verdict}, from {diagnosis.aligned_tokens} aligned tokens", ""]
+    covered = f": {diagnosis.aligned}" if diagnosis.aligned is not None else ""
+    found = [f"{diagnosis.verdict}, from {diagnosis.aligned_tokens} aligned tokens{covered}", ""]
     for slot in diagnosis.slots:
         sides = (
             f"{name} {'unknown' if side.boundary is None else f'boundary {side.boundary}'}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from helpers.ledger import Ledger
@@ -21,13 +21,15 @@ class Suspect:
 
     Attributes:
         key: its short name in a ledger (`ledger.get("ids")`).
-        codes: findings of severity error that show it; none of them, where the slots could be identified, refutes it.
+        codes: findings of severity error that show it; none of them refutes it where what it is about was compared.
+        about: ``slots``, of which each has to be known on both sides, or ``ranks``, which are compared without a dump.
     """
 
     key: str
     claim: str
     prediction: str
     codes: tuple[str, ...]
+    about: Literal["slots", "ranks"] = "slots"
 
     @property
     def threshold(self) -> str:
@@ -59,12 +61,14 @@ SUSPECTS = (
         "a capture under tensor parallelism is local to a rank: a slice of the width",
         "each rank holds a slice, or the feed is no multiple of the hidden size",
         ("rank-feature-shard", "slot-count"),
+        about="ranks",
     ),
     Suspect(
         "a2a-gather",
         "tokens are spread over ranks (an A2A backend) or not yet summed when they are tapped",
         "ranks hold other tokens of one request, or other values of the same tokens",
         ("rank-token-shard", "rank-partial-sum"),
+        about="ranks",
     ),
     Suspect(
         "token-shift",
@@ -133,16 +137,34 @@ def weigh(
 def _undecided(suspect: Suspect, diagnosis: Diagnosis) -> str | None:
     """Why a diagnosis that shows nothing of a suspect does not clear it either; None where it does."""
     whys = [one.why for one in diagnosis.undecided if one.code in suspect.codes]
+    whys += [f.summary for f in diagnosis.findings if f.severity == "warning" and f.code in suspect.codes]
     if whys:
         return whys[0]
-    if diagnosis.verdict != "match" and all(slot.served.boundary is None for slot in diagnosis.slots):
-        return "the slots could not be identified"
-    return None
+    return _not_compared(diagnosis) if suspect.about == "slots" else None
+
+
+def _not_compared(diagnosis: Diagnosis) -> str | None:
+    """Which slots could not be held against what training had, in words; None where each of them was."""
+    if not diagnosis.slots:
+        return "no slot was compared with what training captured"
+    open_slots = [slot for slot in diagnosis.slots if not slot.compared]
+    if not open_slots:
+        return None
+    sides = [
+        (said, [slot.slot for slot in open_slots if getattr(slot, name).boundary is None])
+        for said, name in (("what training had in {} is not known", "trained"), ("what {} got is not known", "served"))
+    ]
+    said = [text.format(_slots(unknown)) for text, unknown in sides if unknown]
+    return f"not every slot could be compared with what it was trained on: {', and '.join(said)}"
+
+
+def _slots(numbers: Sequence[int]) -> str:
+    return f"slot{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def _absent(suspect: Suspect, diagnosis: Diagnosis) -> str:
-    text = f"none of {', '.join(suspect.codes)} was found, and the slots were identified"
-    if suspect.key in ("tp-shard", "a2a-gather"):
-        ranks = diagnosis.ranks.ranks
-        text += f" on {ranks} ranks" if ranks > 1 else "; this run has one rank, so nothing of it is spread"
-    return text
+    text = f"none of {', '.join(suspect.codes)} was found"
+    if suspect.about == "slots":
+        return f"{text}, and every slot was compared with what it was trained on"
+    ranks = diagnosis.ranks.ranks
+    return f"{text} on {ranks} ranks" if ranks > 1 else f"{text}; this run has one rank, so nothing of it is spread"

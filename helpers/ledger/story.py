@@ -115,7 +115,9 @@ def cause(diagnosis: Mapping[str, Any], *, attributed: bool = False) -> str:
     wrong = [s for s in known if s["trained"]["boundary"] != s["served"]["boundary"]]
     matches = any(f["code"] == "features-match" for f in diagnosis["findings"])
     if matches and not wrong:
-        return "The captured features are those of training: the cause lies elsewhere."
+        text = "The captured features are those of training: the cause lies elsewhere."
+        alone = any(one["code"] == "features-match" for one in diagnosis.get("undecided", ()))
+        return f"{text} That is known of prompts alone: no row of an answer was compared." if alone else text
     if not wrong:
         found = ", ".join(f"`{f['code']}`" for f in diagnosis["findings"]) or "nothing"
         return f"No slot could be shown to be fed another tap than trained; the findings are: {found}."

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from helpers.errors import UsageError
+from helpers.tensors.apart import Apart, other_shape
 from helpers.tensors.capture import (
     Capture,
     File,
@@ -47,7 +48,7 @@ class NearRank(Rank):
     asked: Asked = field(kw_only=True, repr=False)
     wholes: dict[str, Tensor] = field(default_factory=dict, kw_only=True, repr=False)
     parts: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, kw_only=True, repr=False)
-    apart: dict[tuple[int, str], float] = field(default_factory=dict, kw_only=True, repr=False)
+    apart: dict[tuple[int, str], Apart] = field(default_factory=dict, kw_only=True, repr=False)
 
     def tensor(self, name: str) -> Tensor:
         """A whole tensor: all its bytes travel."""
@@ -76,14 +77,15 @@ class NearRank(Rank):
         found = unpack(self.asked.stream("take", {"features": [feature], "rows": rows}))[name]
         return found.to(self.entries[name].dtype)
 
-    def differences(self, other: Rank) -> dict[str, float]:
+    def differences(self, other: Rank, hidden: int) -> dict[str, Apart]:
         """How far the other's tensors are from this one's, as `helpers.tensors.view.difference` measures it."""
         names = sorted((self.entries.keys() & other.entries.keys()) - set(SMALL))
         missing = [name for name in names if (other.rank, name) not in self.apart]
         if missing:
-            request = {"first": str(self.path), "other": str(other.path), "names": missing}
-            for name, value in self.asked.ask("differences", request)["differences"].items():
-                self.apart[other.rank, name] = float("inf") if value is None else value
+            request = {"first": str(self.path), "other": str(other.path), "names": missing, "hidden": hidden}
+            for name, found in self.asked.ask("differences", request)["differences"].items():
+                rows = self.entries[name].shape[0]
+                self.apart[other.rank, name] = other_shape(rows) if found is None else Apart(**found)
         return {name: self.apart[other.rank, name] for name in names}
 
 

@@ -137,3 +137,30 @@ def norm_spread(a: Float[Tensor, "T H"], b: Float[Tensor, "T H"]) -> float:
     """Median over tokens of the relative difference of two features' lengths."""
     one, two = (torch.linalg.vector_norm(x.float(), dim=-1) for x in (a, b))
     return float(((one - two).abs() / two.clamp(min=1e-12)).median())
+
+
+def agreed_factor(x: Float[Tensor, "T H"], t: Float[Tensor, "T H"], off: float) -> float:
+    """The factor on t that most channels of x agree on; 1 where two thirds of them say none that is off by more.
+
+    Args:
+        off: a factor nearer to 1 than this is none.
+
+    In a least-squares factor one outlier channel or massive token outweighs all others: here each token counts alike,
+    and so does each channel. Noise on one side alone makes the factor of x on t differ from that of t on x, on either
+    side of the true one: both have to say it.
+    """
+    length = torch.linalg.vector_norm(t, dim=1, keepdim=True).clamp(min=1e-30)
+    y, u = (x / length).double(), (t / length).double()
+    own, both = u.square().sum(dim=0), (y * u).sum(dim=0)
+    alive = own > 0
+    if not bool(alive.any()):
+        return 1.0
+    own, both, other = own[alive], both[alive], y.square().sum(dim=0)[alive]
+    least = quantile(both / own, 1 / 3)
+    most = quantile(torch.where(both > 0, other / both.clamp(min=1e-300), float("inf")), 2 / 3)
+    return quantile((other / own).sqrt(), 0.5) if least > 1 + off or most < 1 - off else 1.0
+
+
+def quantile(x: Float[Tensor, " N"], share: float) -> float:
+    """The value that about this share of the others does not exceed; one of them, so that they may be infinite."""
+    return float(x.sort().values[min(len(x) - 1, int(share * len(x)))])

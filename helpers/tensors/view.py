@@ -7,10 +7,9 @@ sum), a slice of the width (a feature shard), or other tokens (a token shard). `
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Literal
 
 import torch
@@ -18,13 +17,12 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from helpers.tensors.align import feed_index
+from helpers.tensors.apart import EQUAL, Apart, by_row, other_shape, summed_up
 from helpers.tensors.capture import Capture, Rank
 from helpers.tensors.near import NearRank
 
 Kind = Literal["replicated", "partial-sum", "feature-shard", "token-shard", "other-tokens"]
 KEYS = ("token_ids", "positions", "request")
-# Replicas that were reduced in another order differ in their last bits; terms that were not reduced differ by far more.
-PARTIAL = 0.01
 BLOCK = 16 << 20  # bytes of a tensor that are looked at in one piece
 
 
@@ -32,7 +30,8 @@ BLOCK = 16 << 20  # bytes of a tensor that are looked at in one piece
 class View:
     """Rows 0 to T of the whole; row t lies on rank ``owner[t]`` as its row ``local[t]``.
 
-    ``kinds`` has an entry for each tensor that is no replica; ``differing`` its largest relative difference to rank 0.
+    ``kinds`` has an entry for each tensor that is no replica; ``apart`` for each that is not equal bit for bit, of the
+    rank that is furthest from rank 0.
     """
 
     capture: Capture
@@ -43,7 +42,7 @@ class View:
     local: Int64[Tensor, " T"]
     rows_kind: Kind = "replicated"
     kinds: dict[str, Kind] = field(default_factory=dict)
-    differing: dict[str, float] = field(default_factory=dict)
+    apart: dict[str, Apart] = field(default_factory=dict)
 
     @property
     def hidden(self) -> int:
@@ -139,17 +138,18 @@ def look(capture: Capture, *, slots: int | None = None) -> View:
             return View(capture, *rows, *whole, "other-tokens")
         return View(capture, *shards, "token-shard")
     kinds: dict[str, Kind] = {}
-    differing: dict[str, float] = {}
+    apart: dict[str, Apart] = {}
     for name in sorted(first.entries.keys() - set(KEYS) - {"feed_rows"}):
         ranks = [rank for rank in others if name in rank.entries]
-        apart = max((difference(first, rank, name) for rank in ranks), default=0.0)
-        if apart > 0:
-            differing[name] = apart
+        hidden = capture.info.model.hidden_size
+        worst = reduce(Apart.worse, (difference(first, rank, name, hidden) for rank in ranks), EQUAL)
+        if worst.largest > 0:
+            apart[name] = worst
             if sliced(capture, name, slots):
                 kinds[name] = "feature-shard"
-            elif apart > PARTIAL:
+            elif worst.partial:
                 kinds[name] = "partial-sum"
-    return View(capture, *rows, *whole, "replicated", kinds, differing)
+    return View(capture, *rows, *whole, "replicated", kinds, apart)
 
 
 def merge(ranks: list[Rank]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None:
@@ -177,22 +177,20 @@ def sliced(capture: Capture, name: str, slots: int | None) -> bool:
     return sum(widths) % hidden == 0 and any(width % hidden for width in widths)
 
 
-def difference(first: Rank, other: Rank, name: str) -> float:
-    """Length of the difference of two ranks' tensors, in lengths of the first; infinite where the shapes differ."""
+def difference(first: Rank, other: Rank, name: str, hidden: int) -> Apart:
+    """How far another rank's tensor is from the first's; infinitely where the shapes differ."""
     if isinstance(first, NearRank):
-        return first.differences(other)[name]
-    if first.entries[name].shape != other.entries[name].shape:
-        return float("inf")
-    apart, length, equal = 0.0, 0.0, True
+        return first.differences(other, hidden)[name]
+    shape = first.entries[name].shape
+    if shape != other.entries[name].shape:
+        return other_shape(shape[0])
+    found = [torch.zeros(0, dtype=torch.float64)]
     for index in blocks(first, name):
-        a, b = first.rows(name, index), other.rows(name, index)
-        a, b = a.double().nan_to_num(0, 0, 0), b.double().nan_to_num(0, 0, 0)
-        equal = equal and torch.equal(a, b)
-        apart += float((a - b).square().sum())
-        length += float(a.square().sum())
-    if equal:
-        return 0.0
-    return max(math.sqrt(apart / max(length, 1e-300)), 1e-12)
+        a, b = (rank.rows(name, index).reshape(len(index), -1) for rank in (first, other))
+        found.append(by_row(a, b, hidden))
+    rows = first.feed_rows if name == "feed" else None
+    positions = first.positions if rows is None else first.positions[rows]
+    return summed_up(torch.cat(found), positions if len(positions) == shape[0] else None)
 
 
 def blocks(rank: Rank, name: str) -> Iterator[Int64[Tensor, " N"]]:

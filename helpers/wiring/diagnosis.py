@@ -14,6 +14,7 @@ from helpers.tensors.view import View
 from helpers.wiring.boundaries import Rule
 from helpers.wiring.channels import with_channels
 from helpers.wiring.comparison import Match, SlotComparison
+from helpers.wiring.coverage import Coverage, cover, prompts_alone, tokens_differ, too_few, with_coverage
 from helpers.wiring.drafts import fc_width
 from helpers.wiring.explaining import Label, Reading
 from helpers.wiring.fc_order import FcOrder, fc_order, look_at_order, with_order
@@ -32,7 +33,7 @@ from helpers.wiring.fixing import Fix, name_fix
 from helpers.wiring.missing import rows_missing
 from helpers.wiring.ranks import RankView, compare_ranks, rank_findings, with_true_taps
 from helpers.wiring.sides import DraftConfig, both_ways, hold_against_config
-from helpers.wiring.slots import read_slots, slot_findings
+from helpers.wiring.slots import decided, read_slots, slot_findings
 
 SCHEMA = "workbook.diagnosis/1"
 NOT_COMPARED = "the feed could not be held against training's slots, so the order that fc wants cannot be told from it"
@@ -50,13 +51,18 @@ class Side(BaseModel):
 
 
 class Slot(BaseModel):
-    """One slot of the drafter's fused input."""
+    """One slot of the drafter's fused input.
+
+    ``compared``: both sides are known in the same terms, so that they can be told to be equal or to differ: both as a
+    boundary, or the served one as one of the trained slots (whose boundaries may be unknown).
+    """
 
     model_config = ConfigDict(frozen=True)
 
     slot: int
     trained: Side
     served: Side
+    compared: bool
 
 
 class Diagnosis(BaseModel):
@@ -69,6 +75,7 @@ class Diagnosis(BaseModel):
     findings: list[Finding]
     slots: list[Slot]
     aligned_tokens: int
+    aligned: Coverage | None = None
     captured_with: dict[str, Any]
     fix: Fix | None
     convention: str | None = None
@@ -121,7 +128,7 @@ def diagnose(
     ranks = compare_ranks(view)
     compared = compare_aligned(aligned, dump)
     look_at_the_rest(aligned)
-    health = aligned.health
+    health, coverage = aligned.health, cover(aligned, dump)
     findings = (
         with_true_taps(rank_findings(ranks), compared)
         + non_finite(health)
@@ -136,23 +143,18 @@ def diagnose(
         undecided.append(Undecided(code="captured-without-graphs", why=why))
     readings: tuple[list[Reading], list[Reading]] | None = None
     order: FcOrder | str = FEED_WRONG if counts else NOT_COMPARED
-    if aligned.matched_tokens == 0:
-        findings.append(
-            Finding(
-                code="tokens-differ",
-                severity="error",
-                summary="no served request starts with a training sample's tokens: nothing can be compared",
-                evidence={"samples": len(dump), "requests": len(capture.info.requests)},
-            )
-        )
-    elif compared is not None and compared.tokens >= FEW:
+    findings += tokens_differ(aligned, coverage)
+    undecided += too_few(aligned, coverage)
+    if compared is not None and min(compared.tokens, coverage.distinct) >= FEW:
         readings = read_slots(compared, aligned, dump)
         if not counts and compared.served_slots:
             about = with_channels(slot_findings(compared, *readings), aligned, dump, *readings)
             findings += about
             if dump.slots > 1:
                 order = judge_order(capture, view, findings, about, draft, target)
-            findings = [with_order(f, order) if f.code == "features-match" else f for f in findings]
+            findings = [
+                with_coverage(with_order(f, order), coverage) if f.code == "features-match" else f for f in findings
+            ]
             findings += fc_order(order)
     why_not = undecided_order(order)
     if dump.slots > 1 and why_not is not None:  # a single slot has no order
@@ -161,6 +163,7 @@ def diagnose(
     if wrong:  # the slots may be right, yet there is no need to look elsewhere
         findings = [finding for finding in findings if finding.code != "features-match"]
     matches = any(finding.code == "features-match" for finding in findings)
+    undecided += prompts_alone(findings, coverage)
     labels = ([one.label for one in readings[0]], [one.label for one in readings[1]]) if readings else None
     config = held_against(capture, draft, labels, convention)
     return Diagnosis(
@@ -168,6 +171,7 @@ def diagnose(
         findings=findings,
         slots=describe_slots(compared, *readings) if compared and readings else [],
         aligned_tokens=compared.tokens if compared else 0,
+        aligned=coverage,
         captured_with=capture.info.launch,
         fix=both_ways(name_fix(capture, findings, labels, convention, flags), config),
         convention=convention.name if convention else None,
@@ -201,7 +205,8 @@ def judge_order(
     told = {finding.code for finding in about}
     if told != {"features-match"}:
         return FEED_WRONG if told else FEED_UNKNOWN
-    broken = [f.code for f in findings if f.code in ("non-finite", "stale-rows") or f.code.startswith("rank-")]
+    errors = [f.code for f in findings if f.severity == "error"]
+    broken = [code for code in errors if code in ("non-finite", "stale-rows") or code.startswith("rank-")]
     if draft is None or target is None:
         return "it takes the drafter and the target: --draft and --target"
     if view.rows_kind != "replicated" or broken:
@@ -218,7 +223,16 @@ def describe_slots(compared: SlotComparison, served: list[Reading], trained: lis
         label, match = readings[slot].label, matches[slot]
         return Side(boundary=label if isinstance(label, int) else None, score=round(match.score, 6) if match else None)
 
+    def told(slot: int) -> bool:
+        pair = [readings[slot].label if slot < len(readings) else None for readings in (served, trained)]
+        return None not in pair and decided(*pair)
+
     return [
-        Slot(slot=slot, trained=side(trained, compared.trained, slot), served=side(served, compared.served, slot))
+        Slot(
+            slot=slot,
+            trained=side(trained, compared.trained, slot),
+            served=side(served, compared.served, slot),
+            compared=told(slot),
+        )
         for slot in range(max(len(served), len(trained)))
     ]

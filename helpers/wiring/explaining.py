@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from helpers.tensors.dumps import Dump
-from helpers.tensors.statistics import SHIFTS, centre, gram_error, norm_spread, unit
+from helpers.tensors.statistics import SHIFTS, agreed_factor, centre, gram_error, norm_spread, unit
 from helpers.wiring.checkpoint import Target
 from helpers.wiring.comparison import MAX_RESIDUE, SAME
 from helpers.wiring.features import EDGE, FEW, Aligned, stretches
@@ -197,7 +197,10 @@ def moved(x: Read, candidates: list[tuple[Label, Read]], *, complete: bool) -> R
     rivals = [still.distance, *(other.distance for other in others if other.score < SAME)]
     scores = {str(s): round(here.measure(tap(s)).score, 6) for s in SHIFTS}
     figures = {"score": round(best.score, 6), "score_unshifted": round(still.score, 6), "scores": scores}
-    return Reading(label, "plain", shift, best.scale, figures) if best.distance <= 0.5 * min(rivals) else None
+    scale = best.scale
+    if abs(scale - 1) > MAX_SCALE_OFF / 2:
+        scale = agreed_factor(*finite(here.x, tap(shift)), MAX_SCALE_OFF)
+    return Reading(label, "plain", shift, scale, figures) if best.distance <= 0.5 * min(rivals) else None
 
 
 def own_output(x: Read, own: list[tuple[int, Read]], candidates: list[tuple[Label, Read]]) -> Reading | None:

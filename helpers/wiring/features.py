@@ -35,7 +35,8 @@ class Aligned:
     """The pairings of a capture with a dump: every row that has a feed, and is not token 0 (a sink of its own kind).
 
     ``health`` fills while the rows are compared; ``matched_tokens`` is how many rows were paired, before any was left
-    out. ``tried`` is how many rows a slot in doubt is tried on.
+    out. ``tried`` is how many rows a slot in doubt is tried on. ``shared_start``: tokens of the longest start that was
+    not paired, because several texts have it and go on differently (`Alignment.shared`).
     """
 
     taps: Taps
@@ -44,6 +45,7 @@ class Aligned:
     health: Health = field(default_factory=Health)
     left_out: dict[str, Tensor] = field(default_factory=dict)
     tried: int = TRIED
+    shared_start: int = 0
 
     @property
     def view(self) -> View:
@@ -55,13 +57,15 @@ def align_features(capture: Capture, dump: Dump, *, target: Path | None = None) 
     view = look(capture, slots=dump.slots)
     taps = Taps(view, Target(target) if target is not None else None)
     usable = view.fed if view.slots else torch.ones(len(view.token_ids), dtype=torch.bool)
+    found = align_rows(view, dump)
     pairings, matched = [], 0
-    for pairing in align_rows(view, dump):
+    for pairing in found.pairings:
         matched += len(pairing)
         keep = usable[pairing.served] & (pairing.trained > 0)
         if keep.any():
             pairings.append(pairing.where(keep))
-    return Aligned(taps, pairings, matched, tried=near_tried(capture) if isinstance(capture, NearCapture) else TRIED)
+    tried = near_tried(capture) if isinstance(capture, NearCapture) else TRIED
+    return Aligned(taps, pairings, matched, tried=tried, shared_start=found.shared)
 
 
 def compare_features(capture: Capture, dump: Dump, aligned: Aligned | None = None) -> SlotComparison:

@@ -48,11 +48,12 @@ def name_fix(
         flags: the arguments that the captured engine has; None where its source is not at hand.
     """
     codes = {finding.code for finding in findings}
-    wrong = any(finding.severity == "error" for finding in findings)
+    errors = {finding.code for finding in findings if finding.severity == "error"}
+    wrong = bool(errors)
     ids: list[int] | None = None
     launch: list[str] = []
     notes: list[str] = []
-    if "rank-partial-sum" in codes:
+    if "rank-partial-sum" in errors:
         arguments, note = without_fusion(capture, flags)
         launch += arguments
         notes.append(note)

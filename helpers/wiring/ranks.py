@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from helpers.notebook_text import Worded
+from helpers.tensors.apart import PARTIAL
 from helpers.tensors.view import View
 from helpers.wiring.comparison import SlotComparison
 from helpers.wiring.findings import Code, Finding, error
@@ -17,7 +18,8 @@ PARTIAL_SUM: Code = "rank-partial-sum"
 
 
 class RankView(Worded, BaseModel):
-    """What the ranks' copies have in common. ``differing``: a tensor's largest relative difference to rank 0's.
+    """What the ranks' copies have in common. ``differing``: the largest relative difference of a row to rank 0's, by
+    tensor; ``rows_apart``: how many rows are more than a percent apart, and of how many, where there are any.
 
     ``view`` is what they are as a whole; ``kinds`` names the tensors that are no replicas; ``reconstructed`` says
     whether the whole could be put together from the ranks (null: nothing to put together). ``split_requests``: those
@@ -32,6 +34,7 @@ class RankView(Worded, BaseModel):
     view: str = "replicated"
     kinds: dict[str, str] = Field(default_factory=dict)
     differing: dict[str, float] = Field(default_factory=dict)
+    rows_apart: dict[str, tuple[int, int]] = Field(default_factory=dict)
     terms_differ: dict[str, bool] | None = None
     reconstructed: bool | None = None
     split_requests: int = 0
@@ -71,11 +74,12 @@ def compare_ranks(view: View) -> RankView:
         )
     return RankView(
         ranks=len(view.capture.ranks),
-        equal=view.rows_kind == "replicated" and not view.differing,
+        equal=view.rows_kind == "replicated" and not view.apart,
         same_tokens=view.rows_kind == "replicated",
         view=overall,
         kinds=dict(view.kinds),
-        differing=view.differing,
+        differing={name: one.largest for name, one in view.apart.items()},
+        rows_apart={name: (one.rows, one.of) for name, one in view.apart.items() if one.rows},
         terms_differ=terms,
         reconstructed=rebuilt,
         split_requests=split_requests(view) if view.rows_kind == "token-shard" else 0,
@@ -132,9 +136,33 @@ def rank_findings(view: RankView) -> list[Finding]:
     far = {n: view.differing[n] for n, kind in view.kinds.items() if kind == "partial-sum" and is_tap(n)}
     if far:
         worst = max(far, key=lambda name: far[name])
-        summary = f"the same tokens have other values on each rank ({worst}: {far[worst]:.1%} apart): not yet reduced"
+        rows, of = view.rows_apart[worst]
+        summary = (
+            f"the same tokens have other values on each rank ({worst}: up to {far[worst]:.1%} apart, {rows} of {of} "
+            f"rows by more than {PARTIAL:.0%}): not yet reduced"
+        )
         if view.terms_differ == {"out": True, "residual": False}:
             summary += "; the residuals are equal and the outs differ, so residual + sum of outs is the true tap"
-        evidence: dict[str, Any] = {"relative_difference": far, "terms_differ": view.terms_differ}
+        of_rows = {name: list(view.rows_apart[name]) for name in far}
+        evidence: dict[str, Any] = {"relative_difference": far, "rows": of_rows, "terms_differ": view.terms_differ}
         findings.append(error(PARTIAL_SUM, None, summary, **evidence, reconstructed=bool(view.reconstructed)))
-    return findings
+    return findings or few_rows_apart(view)
+
+
+def few_rows_apart(view: RankView) -> list[Finding]:
+    """A warning where some rows differ by more than rounding, too few to say why."""
+    few = {name: pair for name, pair in view.rows_apart.items() if is_tap(name)}
+    if not few:
+        return []
+    worst = max(few, key=lambda name: (few[name][0], view.differing[name]))
+    rows, of = few[worst]
+    summary = (
+        f"{rows} of {of} rows have other values on each rank ({worst}: up to {view.differing[worst]:.1%} apart): "
+        "passes of few tokens that were not reduced, or tokens for which a last bit made one rank choose another "
+        "expert; a capture of more answers tells, for it has more rows of decode and verify passes"
+    )
+    evidence = {
+        "relative_difference": {name: view.differing[name] for name in few},
+        "rows": {name: list(pair) for name, pair in few.items()},
+    }
+    return [Finding(code=PARTIAL_SUM, severity="warning", summary=summary, evidence=evidence)]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from helpers.tensors.dumps import Dump
+from helpers.tensors.statistics import agreed_factor
 from helpers.wiring.comparison import Match, SlotComparison
-from helpers.wiring.explaining import MAX_SCALE_OFF, Bench, Held, Label, Reading, explain, norm_fit
-from helpers.wiring.features import Aligned
+from helpers.wiring.explaining import MAX_SCALE_OFF, Bench, Held, Label, Reading, explain, finite, norm_fit
+from helpers.wiring.features import FEW, Aligned
 from helpers.wiring.findings import Code, Finding, error
 
+# Two sides that are looked at only from here on are apart by no more than MAX_SCALE_OFF where neither was.
+LOOKED_AT = MAX_SCALE_OFF / 2
 CODES: dict[str, Code] = {"own-output": "residual-omitted", "normed": "final-norm-applied", "rotated": "rotated"}
 HOW = {
     "own-output": "is what a layer puts out by itself, without the residual that it is added to",
@@ -31,21 +36,22 @@ def read_slots(compared: SlotComparison, aligned: Aligned, dump: Dump) -> tuple[
     trained = []
     for j, match in enumerate(compared.trained):
         found = plain(match)
-        if found is not None and found.scale and abs(found.scale - 1) > MAX_SCALE_OFF:
-            found = rather_normed(bench, found, j, "trained")
+        if found is not None and found.scale and abs(found.scale - 1) > LOOKED_AT:
+            found = looked_at(bench, found, j, "trained")
         found = found or explain(bench, bench.trained(j), "trained")
         trained.append(found if found is not None and found.label is not None else Reading(("slot", j)))
     served = []
     for i, match in enumerate(compared.served):
         found = plain(match)
-        if found is not None and abs(found.scale - 1) > MAX_SCALE_OFF:
-            found = rather_normed(bench, found, i, "served")
+        if found is not None and abs(found.scale - 1) > LOOKED_AT:
+            found = looked_at(bench, found, i, "served")
         twin = compared.same_as_trained(i) if found is None else None
         if twin is not None:
-            scale = compared.statistics.scale(i, compared.served_slots + twin) * trained[twin].scale
-            found = Reading(trained[twin].label, trained[twin].kind, trained[twin].shift, scale)
-            if abs(scale - 1) > MAX_SCALE_OFF:
-                found = rather_normed(bench, found, i, "served", twin)
+            of = trained[twin]
+            found = Reading(of.label, of.kind, of.shift, compared.statistics.scale(i, compared.served_slots + twin))
+            if abs(found.scale - 1) > LOOKED_AT:
+                found = looked_at(bench, found, i, "served", twin)
+            found = replace(found, scale=found.scale * of.scale)
         if found is None and aligned.view.kinds.get("feed") != "partial-sum":
             found = explain(bench, bench.served(i), "served")
             if found is not None and isinstance(found.label, tuple):  # the same in the trained slot's own terms
@@ -59,18 +65,21 @@ def plain(match: Match | None) -> Reading | None:
     return None if match is None or match.boundary is None else Reading(match.boundary, "plain", 0, match.scale)
 
 
-def rather_normed(bench: Bench, found: Reading, slot: int, side: str, twin: int | None = None) -> Reading:
-    """A tap whose lengths hardly differ looks scaled when it is normed: whichever leaves less."""
-    if twin is None and not isinstance(found.label, int):
+def looked_at(bench: Bench, found: Reading, slot: int, side: str, twin: int | None = None) -> Reading:
+    """A tap that seems to have a factor, with the one that it has: none, where it is but a few channels' or tokens'."""
+    if not bench.tokens or (twin is None and not isinstance(found.label, int)):
         return found
-    x = (bench.served(slot) if side == "served" else bench.trained(slot))(0) if bench.tokens else None
-    if x is None:
+    x = (bench.served(slot) if side == "served" else bench.trained(slot))(0)
+    read = bench.trained(twin) if twin is not None else bench.tap(int(str(found.label)), true=side == "trained")
+    x, t = finite(x, read(0))
+    if len(x) < FEW:
         return found
-    tap = bench.trained(twin) if twin is not None else bench.tap(int(str(found.label)), true=side == "trained")
-    fit = norm_fit(x, tap(0))
-    if fit.left > 0.05 or fit.left > 0.5 * Held(x).measure(tap(0)).residue:
-        return found
-    return Reading(found.label, "normed", 0, 1.0, fit.evidence(bench.aligned.taps.target))
+    if abs(found.scale - 1) > MAX_SCALE_OFF:
+        # A tap whose lengths hardly differ looks scaled when it is normed: whichever leaves less.
+        fit = norm_fit(x, t)
+        if fit.left <= min(0.05, 0.5 * Held(x).measure(t).residue):
+            return Reading(found.label, "normed", 0, 1.0, fit.evidence(bench.aligned.taps.target))
+    return replace(found, scale=agreed_factor(x, t, MAX_SCALE_OFF))
 
 
 def slot_findings(compared: SlotComparison, served: list[Reading], trained: list[Reading]) -> list[Finding]:

@@ -140,11 +140,13 @@ def diagnosis(result: Diagnosis) -> Summary:
     values = result.to_json()
     said = [f"{f.code}{f' in slot {f.slot}' if f.slot is not None else ''}" for f in result.findings]
     fix = f"; {result.fix.note}" if result.fix is not None else ""
+    left = "".join(f"; not decided: {one.code}, {one.why}" for one in result.undecided)
+    kept = ("verdict", "findings", "undecided", "slots", "aligned_tokens", "aligned", "fix", "ranks")
     return Summary(
         source="diagnosis",
         title="diagnosis of the features",
-        summary=f"{result.verdict}: {', '.join(said) or 'no finding'}{fix}",
-        values={key: values[key] for key in ("verdict", "findings", "slots", "aligned_tokens", "fix", "ranks")},
+        summary=f"{result.verdict}: {', '.join(said) or 'no finding'}{fix}{left}",
+        values={key: values[key] for key in kept},
         keep=(saved("diagnosis.json", values),),
         n=result.aligned_tokens,
         unit="aligned tokens",
