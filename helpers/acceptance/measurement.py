@@ -12,6 +12,7 @@ from helpers.acceptance.breaking_even import Pass
 from helpers.acceptance.counters import pool
 from helpers.acceptance.intervals import paired_difference, ratio_interval
 from helpers.acceptance.load_records import Load, first_difference
+from helpers.acceptance.past_end import PastEnd, past_end
 from helpers.acceptance.per_prompt import Sums, per_prompt
 from helpers.notebook_text import Worded
 from helpers.serving.profile import Profile
@@ -41,6 +42,7 @@ class Measurement(BaseModel):
             bench wrote them down; the break-even is told by them, start by start.
         patches: that were in the engine's source: of the runs, ``name@hash``, else those that the profile asks for;
             None where nobody knows.
+        past_end: what of the answers lies after an end-of-text; None where that is not known.
         run: the run's id; of several (passes, a load that went on after a cut) all, with commas.
     """
 
@@ -76,6 +78,7 @@ class Measurement(BaseModel):
     passes: int = 1
     by_pass: tuple[Pass, ...] = ()
     patches: list[str] | None = None
+    past_end: PastEnd | None = None
 
     @property
     def runs(self) -> list[str]:
@@ -96,6 +99,7 @@ def measurement(
     boundaries: Sequence[int] | None = None,
     run: str | None = None,
     patches: Sequence[str] | None = None,
+    eos: Sequence[int] = (),
 ) -> Measurement:
     """Turns a load's answers into the row of a report.
 
@@ -105,6 +109,7 @@ def measurement(
         baseline: the same prompts without speculation; the greedy texts are compared with it.
         boundaries: what the profile's ids tap on its engine, in slot order.
         run: id of the server's run. patches: that were in when it was started; else those of the profile.
+        eos: ids of the model's end-of-text; answers that go on after one are counted.
 
     Raises:
         WrongResult: WB-COUNTERS-CONTRADICT, where counters do not fit the profile's draft steps.
@@ -127,6 +132,7 @@ def measurement(
         concurrency=loads[0].concurrency,
         passes=len(loads),
         patches=list(profile.patches if patches is None else patches),
+        past_end=past_end(loads, eos),
         **_speed(profile, loads, sums),
         **_acceptance(profile, loads, sums),
     )

@@ -13,6 +13,7 @@ from helpers.acceptance.bench_text import cause_text, difference_text, table
 from helpers.acceptance.breaking_even import ONCE
 from helpers.acceptance.intervals import few
 from helpers.acceptance.journal import write_whole
+from helpers.acceptance.past_end import past_end_said
 from helpers.acceptance.points import Point
 from helpers.acceptance.speed_words import contradictions
 from helpers.acceptance.sweep_state import Row
@@ -165,7 +166,11 @@ def sweep_text(found: Sweep) -> str:
             lines += ["", f"{row.point}: {row.status}", *cause_text(row.cause)]
         if row.preflight:
             lines.append(f"{row.point}: preflight found {', '.join(row.preflight)}")
-    prompts = min((row.measurement.requests for row in found.rows if row.measurement is not None), default=0)
+    ends = "natural_end = true under [load] of the grid"
+    measured = [(row.point, row.measurement) for row in found.rows if row.measurement is not None]
+    beyond = (past_end_said(point, one.past_end, ends) for point, one in measured)
+    lines += [f"note: {said}" for said in beyond if said is not None]
+    prompts = min((one.requests for _, one in measured), default=0)
     lines += [f"note: {said}"] if prompts and (said := few(prompts)) is not None else []
     lines += [f"not measured yet: {', '.join(found.missing)}"] if found.missing else []
     return "\n".join([*lines, f"{found.counts}; rows: {found.folder / RESULTS}"])
