@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -69,10 +69,12 @@ class ModelAbout:
     Attributes:
         vocab_size: token ids are below it; None where it is not known (a hub name).
         boundaries: what the profile's ids tap on its engine; None where the rule is not known by name.
+        eos: ids of its end-of-text, as far as its config.json says them.
     """
 
     vocab_size: int | None = None
     boundaries: tuple[int, ...] | None = None
+    eos: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,18 @@ def about(box: Box, profile: Profile) -> ModelAbout:
     taps = None
     if rule is not None and ids is not None and layers is not None:
         taps = tuple(rule.boundaries(ids, int(layers)))
-    return ModelAbout(None if vocab is None else int(vocab), taps)
+    return ModelAbout(None if vocab is None else int(vocab), taps, eos_of(config))
+
+
+def eos_of(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """The ids of a config.json's end-of-text, its own and those of its text part: SGLang takes both.
+
+    >>> eos_of({"eos_token_id": 1}), eos_of({"eos_token_id": None, "text_config": {"eos_token_id": [7, 5]}}), eos_of({})
+    ((1,), (5, 7), ())
+    """
+    told = [part.get("eos_token_id") for part in (config, config.get("text_config") or {})]
+    every = [id for one in told for id in (one if isinstance(one, list) else [one])]
+    return tuple(sorted({int(id) for id in every if id is not None}))
 
 
 def deciding(profile: Profile) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from helpers.acceptance.load_client import Request
 from helpers.acceptance.load_records import Failure, Load, counted, from_row
 from helpers.acceptance.load_settings import LoadSettings
 from helpers.acceptance.measurement import Measurement, measurement
+from helpers.acceptance.past_end import past_end_said
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.versus import Versus, text_differences, versus
 from helpers.errors import RemoteFailed
@@ -179,12 +180,14 @@ def summed(
                 boundaries=arm.about.boundaries,
                 run=", ".join(dict.fromkeys(run for one in runs[arm.name] for run in one)) or None,
                 patches=list(dict.fromkeys(patches[arm.name])) if arm.name in seen else None,
+                eos=arm.about.eos,
             )
             passed = zip(loads[arm.name], runs[arm.name], strict=True)
             speculates = arm.profile.speculation is not None
             by_pass = tuple(pass_of(load, ids, speculates=speculates) for load, ids in passed)
             asked = sum(one.asked or 0 for one in loads[arm.name])
             measured.append(row.model_copy(update={"asked": asked, "by_pass": by_pass}))
+    beyond = [said for row in measured if (said := past_end_said(row.name, row.past_end, "--natural-end")) is not None]
     starts, by_name = {row.name: row.starts for row in measured}, {row.name: row for row in measured}
     return Bench(
         folder=out,
@@ -195,7 +198,7 @@ def summed(
         asked=len(todo),
         answered=len(good),
         resumed=resumed,
-        warnings=(*_warnings(arms, answered, settings), *_started_once(starts)),
+        warnings=(*_warnings(arms, answered, settings), *beyond, *_started_once(starts)),
         loads=loads,
     )
 

@@ -45,7 +45,8 @@ def ratio_interval(
 
     Args:
         numerators: per request, for example correct drafts.
-        denominators: per request, for example proposed drafts; not all zero.
+        denominators: per request, for example proposed drafts; not all zero. A request with nothing in either (an
+            answer of a single token has no verify step) is left out: of draws of none but such there is no ratio.
 
     Of one request a share may be anything from 0 to 1; a ratio that is no share has its own value twice (see `few`).
 
@@ -56,6 +57,8 @@ def ratio_interval(
     True
     """
     top, bottom = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
+    kept = (top != 0) | (bottom != 0)
+    top, bottom = top[kept], bottom[kept]
     if len(top) == 1 and _shares(top, bottom):
         return 0.0, 1.0
     picks = _picks(len(top), seed, draws)
@@ -72,7 +75,8 @@ def paired_difference(
 ) -> tuple[float, tuple[float, float]]:
     """Difference of two pooled ratios over the same requests, and its interval.
 
-    The same requests are drawn for both sides, so what one prompt does to both cancels out.
+    The same requests are drawn for both sides, so what one prompt does to both cancels out. A request without a
+    denominator on either side is left out, as in `ratio_interval`.
 
     Args:
         first: (numerators, denominators) per request of the first configuration.
@@ -82,6 +86,8 @@ def paired_difference(
     c, d = (np.asarray(x, dtype=float) for x in second)
     if len(a) != len(c):
         raise ValueError(f"a paired comparison needs the same requests on both sides, got {len(a)} and {len(c)}")
+    kept = (b != 0) | (d != 0)
+    a, b, c, d = a[kept], b[kept], c[kept], d[kept]
     if len(a) == 1 and _shares(a, b) and _shares(c, d):
         return float(a[0] / b[0] - c[0] / d[0]), (-1.0, 1.0)
     picks = _picks(len(a), seed, draws)

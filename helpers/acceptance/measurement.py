@@ -16,6 +16,7 @@ from helpers.acceptance.differences import paired as paired
 from helpers.acceptance.intervals import ratio_interval
 from helpers.acceptance.load_records import Load, first_difference
 from helpers.acceptance.load_settings import LoadSettings
+from helpers.acceptance.past_end import PastEnd, past_end
 from helpers.acceptance.per_prompt import Sums, per_prompt
 from helpers.serving.profile import Profile
 
@@ -52,6 +53,7 @@ class Measurement(BaseModel):
         settings: how it was asked; None where that is not known, or passes were asked in different ways.
         patches: that were in the engine's source: of the runs, ``name@hash``, else those that the profile asks for;
             None where nobody knows.
+        past_end: what of the answers lies after an end-of-text; None where that is not known.
         run: the run's id; of several (passes, a load that went on after a cut) all, with commas.
     """
 
@@ -90,6 +92,7 @@ class Measurement(BaseModel):
     by_pass: tuple[Pass, ...] = ()
     patches: list[str] | None = None
     settings: LoadSettings | None = None
+    past_end: PastEnd | None = None
 
     @property
     def runs(self) -> list[str]:
@@ -128,6 +131,7 @@ def measurement(
     boundaries: Sequence[int] | None = None,
     run: str | None = None,
     patches: Sequence[str] | None = None,
+    eos: Sequence[int] = (),
 ) -> Measurement:
     """Turns a load's answers into the row of a report.
 
@@ -137,6 +141,7 @@ def measurement(
         baseline: the same prompts without speculation; the greedy texts are compared with it.
         boundaries: what the profile's ids tap on its engine, in slot order.
         run: id of the server's run. patches: that were in when it was started; else those of the profile.
+        eos: ids of the model's end-of-text; answers that go on after one are counted.
 
     Raises:
         WrongResult: WB-COUNTERS-CONTRADICT, where counters do not fit the profile's draft steps.
@@ -161,6 +166,7 @@ def measurement(
         passes=len(loads),
         settings=loads[0].settings if all(one.settings == loads[0].settings for one in loads) else None,
         patches=list(profile.patches if patches is None else patches),
+        past_end=past_end(loads, eos),
         **_speed(profile, loads, sums),
         **_acceptance(profile, loads, sums),
     )

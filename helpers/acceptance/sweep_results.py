@@ -13,6 +13,7 @@ from helpers.acceptance.bench_text import cause_text, difference_text, table
 from helpers.acceptance.breaking_even import ONCE
 from helpers.acceptance.intervals import few
 from helpers.acceptance.journal import write_whole
+from helpers.acceptance.past_end import past_end_said
 from helpers.acceptance.points import Point
 from helpers.acceptance.speed_words import contradictions
 from helpers.acceptance.sweep_state import Row
@@ -167,7 +168,7 @@ def sweep_text(found: Sweep) -> str:
             lines += ["", f"{row.point}: {row.status}", *cause_text(row.cause)]
         if row.preflight:
             lines.append(f"{row.point}: preflight found {', '.join(row.preflight)}")
-    lines += few_prompts(found.rows)
+    lines += few_prompts(found.rows) + beyond_the_end(found.rows)
     lines += [f"not measured yet: {', '.join(found.missing)}"] if found.missing else []
     return "\n".join([*lines, f"{found.counts}; rows: {found.folder / RESULTS}"])
 
@@ -176,6 +177,14 @@ def few_prompts(rows: Iterable[Row]) -> list[str]:
     """What has to be said where a point rests on few prompts."""
     prompts = min((row.measurement.units for row in rows if row.measurement is not None), default=0)
     return [f"note: {said}"] if prompts and (said := few(prompts)) is not None else []
+
+
+def beyond_the_end(rows: Iterable[Row]) -> list[str]:
+    """What has to be said where a point's answers go on after an end-of-text."""
+    ends = "natural_end = true under [load] of the grid"
+    measured = [(row.point, row.measurement) for row in rows if row.measurement is not None]
+    beyond = (past_end_said(point, one.past_end, ends) for point, one in measured)
+    return [f"note: {said}" for said in beyond if said is not None]
 
 
 def _line(row: Row) -> list[str]:

@@ -27,12 +27,18 @@ def investigate(
         Path | None, typer.Option(metavar="F", help="TOML file with profiles; default the lab's")
     ] = None,
     format: Annotated[str | None, typer.Option(help="What the dump is, where its files leave it open.")] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Of the dump, sent at most.")] = SAMPLES,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Per sample; the replay of the fix needs some.")] = 40,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Of the dump, at most; sent whole, and cut for the replay.")
+    ] = SAMPLES,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Per text; those after cut ones are replayed.")] = 40,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Copy the report's files there, too.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Runs the whole chain unattended: facts, preflight, capture, diagnosis, replay of the fix, ledger, report.
+
+    The dump's texts are sent whole, to be held against it. With --draft and --target they are sent again, cut where the
+    drafter's training begins to count (the loss mask; else after three quarters): the fix is replayed over what the
+    target itself writes from there on, up to its end-of-text.
 
     On the lab, --draft and --target are its own where they are not given. Exit 0 where the drafter is fed what training
     captured, 1 where it is not, or where nothing could be decided.

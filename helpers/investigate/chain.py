@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from helpers.defaults import SAMPLES
-from helpers.errors import UsageError
 from helpers.figures.wiring import feature_norms, ladder, slot_matrix
-from helpers.investigate.fixes import replay_fix
+from helpers.investigate.fixes import capture_answers, not_replayed, replay_fix
 from helpers.investigate.suspects import state_suspects, weigh
+from helpers.investigate.texts import choose, continued, different
 from helpers.ledger import Ledger, open_ledger, story
 from helpers.ledger.report import ReportPaths
 from helpers.paths import investigations_dir
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from helpers.wiring.diagnosis import Diagnosis
 
 NEW_TOKENS = 40
-"""Per prompt: enough for some ten rounds of three drafts each, which the replay of fixes needs."""
+"""Per text: enough for some ten rounds of three drafts each, which the replay of fixes needs."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def investigate(
         What the steps raise; what was found before stays in the ledger.
     """
     from helpers.commands.wiring import slots_of
-    from helpers.serving.capture import check_run
+    from helpers.serving.capture import capture, check_run
     from helpers.serving.model import check_prompts
     from helpers.serving.overview import overview
     from helpers.serving.room import Bounds, check_room
@@ -91,9 +91,10 @@ def investigate(
     profile = found.profile if found else _profile(run, profiles)
     dump = read_dump(train, format=format, slots=len(profile.aux_layer_ids) if profile.aux_layer_ids else None)
     # What can be refused is refused before the ledger has a line.
-    texts = prompts(dump, profile, samples, max_new_tokens)
-    check_prompts(box, profile, texts)
-    check_room(box, profile, texts, investigations_dir(), Bounds(max_new_tokens))
+    texts = choose(dump, profile, samples, max_new_tokens)
+    whole = [text.whole for text in texts]
+    check_prompts(box, profile, whole)
+    check_room(box, profile, whole, investigations_dir(), Bounds(max_new_tokens))
     for folder in (draft, target):
         if folder is not None:
             read_json(folder)
@@ -101,39 +102,60 @@ def investigate(
     hypotheses = state_suspects(ledger)
     ledger.evidence(overview(box, progress=progress), title=f"facts of {box.name}")
     _preflight(ledger, box, profile, profiles, draft, target)
+    places = _places(box, profiles, train, draft, target)
+    again = f"workbook investigate BOX {profile.name} --train DUMP{_models(draft, target)} --profiles PROFILES "
+    again += f"--samples {samples} --max-new-tokens {max_new_tokens} --name again"
     with _server(box, found, profile, progress) as server:
         ledger.evidence(server, title=f"run of {profile.name}")
         out = ledger.folder / "captures" / f"{server.id}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
-        taken = _capture(box, server, texts, max_new_tokens, out, progress)
-    captured = read_capture(taken, verify=True)
-    dump = read_dump(train, format=format, slots=slots_of(captured, draft))
-    convention = convention_of(captured.info)
-    diagnosis = diagnose(captured, dump, convention=convention, draft=draft, target=target)
-    places = _places(box, profiles, train, draft, target)
-    again = f"workbook investigate BOX {profile.name} --train DUMP{_models(draft, target)} --profiles PROFILES "
-    ledger.evidence(
-        captured,
-        title=f"capture of {profile.name}",
-        on=list(hypotheses.values()),
-        of=server,
-        command=f"{again}--samples {samples} --max-new-tokens {max_new_tokens} --name again",
-        places=places,
-    )
-    told = ledger.evidence(
-        diagnosis,
-        title="diagnosis",
-        on=hypotheses["ids"],
-        supports=_bearing(diagnosis),
-        of=[captured, dump],
-        command=f"workbook diagnose --served CAPTURE --train DUMP{_models(draft, target)}",
-        places=places,
-    )
+        taken = capture(box, server, whole, max_new_tokens=max_new_tokens, out=out, progress=progress)
+        captured = read_capture(taken, verify=True)
+        dump = read_dump(train, format=format, slots=slots_of(captured, draft))
+        # While the server is up: which boundaries the replay of the fix needs is known from here on.
+        diagnosis = diagnose(captured, dump, convention=convention_of(captured.info), draft=draft, target=target)
+        ledger.evidence(
+            captured,
+            title=f"capture of {profile.name}",
+            on=list(hypotheses.values()),
+            of=server,
+            command=again,
+            places=places,
+        )
+        told = ledger.evidence(
+            diagnosis,
+            title="diagnosis",
+            on=hypotheses["ids"],
+            supports=_bearing(diagnosis),
+            of=[captured, dump],
+            command=f"workbook diagnose --served CAPTURE --train DUMP{_models(draft, target)}",
+            places=places,
+        )
+
+        def go_on(asked: Sequence[Prompt], boundaries: Sequence[int]) -> Path:
+            return capture(
+                box,
+                server,
+                asked,
+                boundaries=boundaries,
+                max_new_tokens=max_new_tokens,
+                natural_end=True,
+                out=out.with_name(f"{out.name}-answers"),
+                progress=progress,
+            )
+
+        answers, apart = None, different(texts)
+        if draft is not None and target is not None:
+            answers = capture_answers(ledger, go_on, apart, captured, diagnosis)
     draw(ledger, captured, dump)
     weigh(ledger, diagnosis, of=[captured, told])
-    if draft is not None and target is not None:
-        replay_fix(ledger, captured, diagnosis, draft, target, progress=progress)
-    else:
-        ledger.note("The fix was not replayed: the drafter's and the target's folders were not given.", about="limit")
+    if draft is None or target is None:
+        ledger.note(not_replayed("the drafter's and the target's folders were not given"), about="limit")
+    elif answers is not None:
+        said = continued(apart, answers, max_new_tokens)
+        ledger.evidence(
+            answers, title=f"capture of answers of {profile.name}", of=server, command=again, places=places, note=said
+        )
+        replay_fix(ledger, answers, said, diagnosis, draft, target, progress=progress)
     ledger.note(story.cause(diagnosis.to_json()), about="conclusion")
     bench = f"workbook bench BOX {profile.name} --pairs 1 --prompts FILE"
     ledger.note(f"Acceptance under load was not measured here; `{bench}` does that.", about="limit")
@@ -158,22 +180,6 @@ def draw(ledger: Ledger, captured: Capture, dump: Dump) -> None:
         figures.insert(1, ("ladder", ladder(ladder_rows(compared), caption=caption)))
     for title, figure in figures:
         ledger.evidence(figure, on="ids", title=title, of=[captured, dump], n=n, unit="aligned tokens")
-
-
-def prompts(dump: Dump, profile: Profile, samples: int, max_new_tokens: int) -> list[Prompt]:
-    """The dump's texts as prompts: those that fit the server's context, at most so many."""
-    from helpers.acceptance import dump_prompts
-
-    room = (profile.context_length or 1 << 30) - max_new_tokens - 8
-    chosen = dump_prompts(dump, limit=samples, fits=lambda tokens: tokens <= room)
-    if not chosen:
-        raise UsageError(
-            "WB-INVESTIGATE-PROMPTS",
-            f"none of the {len(dump)} samples of {dump.path} fits into {profile.context_length} tokens of context",
-            expected=f"a sample of at most {room} tokens",
-            next="raise the profile's context_length, or take a dump of shorter texts",
-        )
-    return chosen
 
 
 def _living(box: Box, name: str) -> Run | None:
@@ -226,12 +232,6 @@ def _places(
 def _models(draft: Path | None, target: Path | None) -> str:
     """The options that name the checkpoints here."""
     return (" --draft DRAFT" if draft else "") + (" --target TARGET" if target else "")
-
-
-def _capture(box: Box, run: Run, texts: Sequence[Prompt], max_new_tokens: int, out: Path, progress: bool) -> Path:
-    from helpers.serving.capture import capture
-
-    return capture(box, run, texts, max_new_tokens=max_new_tokens, out=out, progress=progress)
 
 
 def _bearing(diagnosis: Diagnosis) -> bool | None:

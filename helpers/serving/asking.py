@@ -29,8 +29,9 @@ def ask_all(
     concurrency: int,
     flush: bool,
     bar: Progress,
+    natural_end: bool = False,
 ) -> list[dict[str, Any]]:
-    """All requests, so many at a time; the first that fails ends it."""
+    """All requests, so many at a time; the first that fails ends it. ``natural_end``: as in `ask`."""
     if flush:  # rows that the prefix cache spares would never pass the hook
         post(client, "/flush_cache", "the prefix cache was not flushed")
     if concurrency == 1:
@@ -39,11 +40,11 @@ def ask_all(
             bar.update("request", f"{number} of {len(prompts)}")
             if flush and number > 1:
                 post(client, "/flush_cache", "the prefix cache was not flushed")
-            answers.append(ask(client, prompt, capture, max_new_tokens))
+            answers.append(ask(client, prompt, capture, max_new_tokens, natural_end))
         return answers
     bar.update("requests", f"{len(prompts)}, {concurrency} at a time")
     with ThreadPoolExecutor(concurrency) as pool:
-        return list(pool.map(lambda prompt: ask(client, prompt, capture, max_new_tokens), prompts))
+        return list(pool.map(lambda prompt: ask(client, prompt, capture, max_new_tokens, natural_end), prompts))
 
 
 def post(client: httpx.Client, path: str, failure: str, body: dict[str, Any] | None = None) -> httpx.Response:
@@ -63,12 +64,15 @@ def get(client: httpx.Client, path: str) -> dict[str, Any]:
     return answer
 
 
-def ask(client: httpx.Client, prompt: Prompt, capture: str, max_new_tokens: int) -> dict[str, Any]:
-    """One greedy request: its ids and those that came back."""
+def ask(
+    client: httpx.Client, prompt: Prompt, capture: str, max_new_tokens: int, natural_end: bool = False
+) -> dict[str, Any]:
+    """One greedy request: its ids and those that came back. ``natural_end``: it may end before, at end-of-text."""
+    sampling = {"temperature": 0, "max_new_tokens": max_new_tokens, "ignore_eos": not natural_end}
     body = {
         "rid": f"{capture}-{prompt.id}",
         "input_ids": list(prompt.input_ids),
-        "sampling_params": {"temperature": 0, "max_new_tokens": max_new_tokens, "ignore_eos": True},
+        "sampling_params": sampling,
     }
     failure = f"request {prompt.id} of {len(prompt.input_ids)} tokens got no usable answer"
     answer = post(client, "/generate", failure, body)

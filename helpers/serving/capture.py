@@ -43,6 +43,7 @@ def capture(
     out: Path,
     terms: bool = False,
     concurrency: int = 1,
+    natural_end: bool = False,
     progress: bool = True,
 ) -> Path:
     """Capture what a server computes and feeds its drafter while it answers these prompts, greedily.
@@ -55,6 +56,7 @@ def capture(
         terms: also both terms of each boundary (a layer's own output and the residual).
         concurrency: requests at a time. With more than one they share batches, and prompts with a common start may
             share cached rows, which then pass the hook only once.
+        natural_end: let the server end an answer at end-of-text; else that is ignored, and all are equally long.
 
     Returns:
         ``out``; what was served lies in it as profiles.toml. The capture also stays on the box, in the run's folder.
@@ -78,11 +80,12 @@ def capture(
         try:
             with run.tunnel() as tunnel, httpx.Client(base_url=tunnel.url, timeout=600, trust_env=False) as client:
                 about = describe(box, run, get(client, "/server_info"))
-                about |= {"sampling": {"temperature": 0, "max_new_tokens": max_new_tokens}}
+                sampling = {"temperature": 0, "max_new_tokens": max_new_tokens, "natural_end": natural_end}
+                about |= {"sampling": sampling}
                 flush = not about["launch"]["disable_radix_cache"]
                 with armed(box, arm, order, python=python):
                     began = True
-                    requests = ask_all(client, prompts, name, max_new_tokens, concurrency, flush, bar)
+                    requests = ask_all(client, prompts, name, max_new_tokens, concurrency, flush, bar, natural_end)
             bar.update("assembling on the box")
             assemble(box, run, folder, {"capture": about, "requests": requests})
         except BaseException as error:

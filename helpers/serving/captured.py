@@ -82,7 +82,9 @@ def is_of(path: Path, profile: Profile, prompts: Sequence[Prompt], max_new_token
         return False
     if profile.aux_layer_ids is not None and info.aux_layer_ids != list(profile.aux_layer_ids):
         return False
-    if info.sampling.get("max_new_tokens") != max_new_tokens or len(info.requests) != len(prompts):
+    if info.sampling.get("max_new_tokens") != max_new_tokens or info.sampling.get("natural_end", False):
+        return False
+    if len(info.requests) != len(prompts):
         return False
     tokens = found.ranks[0].token_ids
     for request, prompt in zip(info.requests, prompts, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from helpers.ledger.check import verify
 from helpers.magics import WorkbookMagics
 from helpers.paths import DATA, ROOT
 from helpers.serving import find_runs, load_profiles, plan
+from helpers.tensors.capture import read_capture
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -51,6 +53,11 @@ def test_one_command_from_a_profile_to_the_cause(
         assert "with the taps 2, 5, 9" in both
         assert "with the taps 0, 2, 5" in both
         assert "paired over" in both
+        assert "12 texts of the dump, of each up to where a span of training's loss mask begins (12)." in both
+        own, written = map(int, re.findall(r"(\d+) of these (\d+) tokens are the dump's own", both)[0])
+        # The dump's own continuations are 32 of the 40 tokens, greedy like the server's, but in another arithmetic.
+        assert 12 * 16 < own <= 12 * 32
+        assert own < written <= 12 * 40
         assert "if the drafter was trained on them, both rates are flattered" in both
     else:
         assert ended.value.code == 0
@@ -63,6 +70,13 @@ def test_one_command_from_a_profile_to_the_cause(
     assert {"facts", "preflight", "run", "capture", "diagnosis", "figure", "replay"} <= {
         e.source for e in ledger.evidence_on()
     }
+    captures = [e for e in ledger.evidence_on() if e.source == "capture"]
+    assert [e.title for e in captures] == [f"capture of {profile}", f"capture of answers of {profile}"]
+    whole, answers = (read_capture(ledger.folder / "captures" / e.values["capture"]) for e in captures)
+    assert {r.prompt_tokens for r in whole.info.requests} == {128}
+    assert {r.prompt_tokens for r in answers.info.requests} == {96}
+    assert answers.info.sampling["natural_end"]
+    assert len(answers.ranks[0].boundaries) < len(whole.ranks[0].boundaries)
     assert verify(ledger.folder).problems == ()
     page = (ledger.folder / "report.html").read_text()
     assert page.count('class="plotly-graph-div"') == 3

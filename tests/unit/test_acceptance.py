@@ -85,6 +85,16 @@ def test_pairing_needs_the_same_requests() -> None:
         paired_difference(([1.0], [2.0]), ([1.0, 1.0], [2.0, 2.0]))
 
 
+def test_requests_without_a_step_change_no_interval() -> None:
+    """Answers of a single token have no verify step: draws of none but such have no rate."""
+    correct, proposed, others = [5.0, 6.0, 4.0], [10.0, 10.0, 9.0], [2.0, 3.0, 1.0]
+    none = [0.0] * 12
+    assert ratio_interval([*correct, *none], [*proposed, *none]) == ratio_interval(correct, proposed)
+    with_none = paired_difference(([*correct, *none], [*proposed, *none]), ([*others, *none], [*proposed, *none]))
+    assert with_none == paired_difference((correct, proposed), (others, proposed))
+    assert ratio_interval([3.0, 0.0], [10.0, 0.0]) == (0.0, 1.0), "one request is one, whoever stands beside it"
+
+
 def test_one_request_says_nothing_of_others() -> None:
     """Drawn from itself alone it would always be the same: an interval of no width."""
     assert ratio_interval([3.0], [10.0]) == (0.0, 1.0)

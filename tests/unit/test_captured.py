@@ -38,6 +38,7 @@ def test_the_same_configuration_and_tokens(tmp_path: Path) -> None:
         {"patches": ["capture-embedding"]},
         {"sampling": {"max_new_tokens": 1}},
         {"sampling": {}},
+        {"sampling": {"max_new_tokens": 24, "natural_end": True}},
         {"engine": {"name": "sglang", "version": "0.5.10"}},
         {"engine": {"name": "sglang", "version": "0.5.9", "base": "0.5.9"}},
     ],

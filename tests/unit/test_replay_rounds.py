@@ -14,11 +14,13 @@ from replay_world import NEW, PROMPT, H, World
 
 from helpers.errors import UsageError
 from helpers.wiring.drafter import load_drafter
-from helpers.wiring.replay import Tap, ablate, attribute, boundaries, replay, search
+from helpers.wiring.replay import Tap, ablate, attribute, boundaries, replay, search, versus
 from helpers.wiring.replay.entropy import Entropies, Sample
 from helpers.wiring.replay.projection import project
 from helpers.wiring.replay.rounds import follow
 from helpers.wiring.replay.run import score
+
+MENDED_AND_SERVED = boundaries(streams.TAPS), boundaries((0, 2, 5))
 
 
 @pytest.mark.parametrize("wiring", [(2, 5, 9), (0, 2, 5), (9, 5, 2)])
@@ -96,6 +98,20 @@ def test_cross_entropy_is_the_targets_own_words(world: World) -> None:
     ).cross_entropy == pytest.approx(total / rows, rel=1e-5)
     world.folder = world.folder / "without"
     assert replay(world.drafter, world.target, world.source(drop_last), boundaries(streams.TAPS)).cross_entropy is None
+
+
+def test_an_answer_that_decides_no_round_is_no_request_of_the_rate(world: World) -> None:
+    """One that ended after two tokens: its prompt's rows are judged, but nothing was drafted from them."""
+    alone = versus(world.drafter, world.target, world.source(), *MENDED_AND_SERVED)
+    world.folder = world.folder / "short"
+    world.texts = [*world.texts, world.texts[0][: PROMPT + 2]]
+    source = world.source()
+    found = versus(world.drafter, world.target, source, *MENDED_AND_SERVED)
+    assert (found.requests, alone.requests) == (3, 3)
+    assert found.difference_ci95 == alone.difference_ci95
+    result = replay(world.drafter, world.target, source, MENDED_AND_SERVED[0])
+    assert [sum(r.histogram) for r in result.requests][-1] == 0
+    assert result.notes[-1].startswith("over 3 requests")
 
 
 def test_batches_do_not_matter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

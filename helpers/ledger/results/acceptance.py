@@ -24,6 +24,7 @@ def measurement(result: Measurement) -> Summary:
         said = f"accept rate {result.accept_rate:.3f} [{low:.3f}, {high:.3f}], accept length {result.accept_length:.2f}"
         said += f", {result.tokens_per_s:.1f} tokens/s"
     said += "" if result.greedy_equal is not False else "; greedy text DIFFERS from the baseline's"
+    said += f"; {result.past_end}" if result.past_end is not None and result.past_end.answers else ""
     settings: dict[str, Any] = {
         "aux_layer_ids": result.aux_layer_ids,
         "boundaries": result.boundaries,

@@ -23,6 +23,11 @@ class RequestScore:
     rows: int
 
     @property
+    def decided(self) -> bool:
+        """Whether its text decides a round at all: a short answer may decide none."""
+        return sum(self.histogram) > 0
+
+    @property
     def counters(self) -> RequestCounters:
         return RequestCounters(self.histogram, sum(self.histogram) * (len(self.histogram) - 1))
 
@@ -92,7 +97,7 @@ class Versus(Worded, Rated):
     """Another wiring beside a replay's, over the same requests. Its own fields are those of the other wiring.
 
     Attributes:
-        replayed: the replay's own rate. requests: on how many requests both were replayed.
+        replayed: the replay's own rate. requests: on how many requests it is paired: those with a round on either side.
         difference: the replay's accept rate minus this one's; difference_ci95 its interval, paired by request.
         new_tokens: as in `Replay`.
     """
@@ -141,7 +146,7 @@ def summarise(
         cross_entropy_ci95=ratio_interval(entropy, rows) if entropy is not None and judged else None,
         rows=int(sum(rows)),
         rounds_left_out=sum(score.left_out for score in scores),
-        notes=[*notes, *([said] if (said := few(len(scores))) is not None else [])],
+        notes=[*notes, *([said] if (said := few(sum(score.decided for score in scores))) is not None else [])],
     )
 
 

@@ -43,7 +43,7 @@ def replay(
         UsageError: ``WB-REPLAY-...``.
     """
     scores = score(drafter, target, source, wiring, steps=steps, new_tokens=new_tokens)
-    if not any(sum(s.histogram) for s in scores):
+    if not any(s.decided for s in scores):
         raise UsageError(
             "WB-REPLAY-SHORT",
             f"no round of {steps} drafts is decided by the {len(scores)} captured texts",
@@ -70,7 +70,7 @@ def versus(
     return Versus(
         **rated(summarise(say(other), steps, two)).model_dump(),
         replayed=rated(summarise(say(wiring), steps, one)),
-        requests=len(one),
+        requests=sum(a.decided or b.decided for a, b in zip(one, two, strict=True)),
         difference=difference,
         difference_ci95=interval,
         new_tokens=new_tokens,
