@@ -96,7 +96,7 @@ def _replay(
     with show("replay", enabled=progress, done="replayed") as bar:
         bar.update("as served")
         served = room.replay(drafter, lender, source, source.served(), steps=steps)
-        ledger.evidence(served, title="replay as served", of=captured, places=places, note=said)
+        ledger.evidence(served, title="replay as served", of=captured, places=places)
         trained = [slot.trained.boundary for slot in diagnosis.slots]
         known = [boundary for boundary in trained if boundary is not None]
         if len(known) < len(trained) or not known:

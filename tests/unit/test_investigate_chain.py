@@ -134,13 +134,15 @@ def test_what_is_scored_is_what_the_drafter_learned_to_draft(run: Run, texts: li
         "at which the server ends an answer. 162 of these 162 tokens are the dump's own after the same text: if the "
         "drafter was trained on them, both rates are flattered."
     )
-    assert served.note == said
     assert f"Of the replay of the fix: {said}" in limits(state)
     both = next(line for line in done.summary if line.startswith("As trained (taps 2, 5, 9) against as served"))
     assert said in both
     assert "The texts are the dump's own" not in "\n".join([*done.summary, *limits(state)])
     captures = [e for e in state.evidence() if e.source == "capture"]
-    assert [e.title for e in captures] == ["capture of miswired", "capture of answers of miswired"]
+    assert [(e.title, e.note) for e in captures] == [
+        ("capture of miswired", ""),
+        ("capture of answers of miswired", said),
+    ]
     assert str(done.capture.with_name(f"{done.capture.name}-answers")) in str(served.command)
 
 
