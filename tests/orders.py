@@ -65,6 +65,14 @@ class World:
         rows = rank.get("feed_rows", torch.arange(len(rank["feed"])))
         rank["feed"], rank["feed_rows"] = rank["feed"][keep], rows[keep]
 
+    def keep_requests(self, count: int) -> None:
+        """As if only so many had been sent."""
+        del self.served.info["requests"][count:]
+        for rank in self.served.ranks:
+            rows = int((rank["request"] < count).sum())
+            fed = rank["feed_rows"] < rows
+            rank |= {n: x[fed] if n.startswith("feed") else x[:rows] for n, x in rank.items()}
+
     def change_drafter(self, edit: Callable[[Tensor], Tensor]) -> None:
         folder = self.folder / "drafter"
         shutil.copytree(self.drafter, folder)

@@ -71,7 +71,7 @@ def test_what_the_finding_says_and_how_it_is_mended(tmp_path: Path) -> None:
 def test_few_requests_decide_nothing(tmp_path: Path) -> None:
     world = orders.synthetic(1, tmp_path)
     world.permute_fc()
-    del world.served.info["requests"][6:]
+    world.keep_requests(6)
     found = diagnosis(world)
     assert found.codes() == ["features-match"]
     assert "fc_order" not in found.findings[0].evidence
@@ -101,7 +101,7 @@ def test_seven_requests_are_too_few_for_an_error(tmp_path: Path) -> None:
     """Of three slots, five other orders are no chance with seven requests; the interval over seven is too narrow."""
     world = orders.synthetic(1, tmp_path)
     world.permute_fc()
-    del world.served.info["requests"][7:]
+    world.keep_requests(7)
     assert diagnosis(world).codes() == ["features-match"]
     assert str(look(world)).startswith("7 requests were fed from their first token on; with fewer than 8 ")
 

@@ -23,7 +23,7 @@ from helpers.investigate import Investigation, chain, investigate
 from helpers.ledger.results.base import Summary
 from helpers.ledger.state import State
 from helpers.serving import capture as capturing
-from helpers.serving import get_profile, overview
+from helpers.serving import get_profile, model, overview, room
 
 START, END, NEW = 10, 1, 18  # where the mask begins, end-of-text, and new tokens asked for
 
@@ -97,6 +97,8 @@ def run(written: World, texts: list[torch.Tensor], tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(chain, "_profile", lambda *_: get_profile("miswired"))
         monkeypatch.setattr(chain, "_preflight", lambda *_: None)
         monkeypatch.setattr(chain, "_server", up)
+        monkeypatch.setattr(model, "check_prompts", lambda *_: None)  # both ask a box
+        monkeypatch.setattr(room, "check_room", lambda *_: None)
         monkeypatch.setattr(overview, "overview", lambda *_, **__: {"summary": "a box"})
         monkeypatch.setattr(capturing, "capture", server.capture)
         models = {name: written.folder / name for name in ("draft", "target")}
