@@ -50,7 +50,7 @@ lab: $(STAMP)
 picture: $(STAMP)
 	$(BIN)/python tools/picture.py
 
-# Some 45 minutes of processor time; killed, the same words go on. BUDGET=tiny shows all stages in a minute.
+# Half an hour on two idle cores; killed, the same words go on. BUDGET=tiny shows all stages in a minute.
 SEED ?= 1
 BUDGET ?= full
 OUT ?= .lab-train/$(BUDGET)-$(SEED)

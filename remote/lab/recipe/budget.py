@@ -38,7 +38,7 @@ class Budget:
 
 
 BUDGETS = {
-    # Some 45 minutes of processor time; an unbroken run on idle cores was not timed yet (docs/LOG.md).
+    # 30 minutes on two idle cores, 50 of processor time (docs/LOG.md).
     "full": Budget(1200, 21, 7, 128, 12, 3072, 2400, 600, 600, 8, 50, 25),
     # Some seconds: what the tests train.
     "tiny": Budget(6, 4, 1, 8, 2, 16, 4, 2, 4, 4, 2, 2, length=64, prompt=32, new=16, shown=4),

@@ -189,9 +189,21 @@ def corpus_figures(corpus: Corpus, tokens: Tokens, text: Path | None) -> dict[st
 
 
 def environment() -> dict[str, str]:
-    """Versions that the result depends on; another processor may round products in another way."""
+    """Versions that the result depends on, and what the processor multiplies by: another one rounds in another way."""
     names: Sequence[str] = ("torch", "tokenizers", "transformers", "safetensors")
     return {name: metadata.version(name) for name in names} | {
-        "processor": torch.backends.cpu.get_cpu_capability(),
+        "processor": " ".join([torch.backends.cpu.get_cpu_capability(), *bf16_units()]),
         "machine": os.uname().machine,
     }
+
+
+def bf16_units() -> list[str]:
+    """The processor's own instructions for products in bfloat16, by the names of /proc/cpuinfo; none where it has none.
+
+    torch calls a processor "AVX512" with or without them, and its products differ in the last bits.
+    """
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return []
+    return sorted(flags & {"avx512_bf16", "amx_bf16", "avx_ne_convert"})
