@@ -108,7 +108,8 @@ def loop_words(target: dict[str, Any], new: int) -> str:
     low, high = target["loop_ci95"]
     return (
         f"**{target['loop_share']:.1%} of greedy texts loop**\nwithin {new} tokens ({target['loops']} of "
-        f"{target['loop_texts']}, [{low:.1%}, {high:.1%}]; a loop: the last {TAIL} tokens have a period of at most {LONGEST})"
+        f"{target['loop_texts']}, [{low:.1%}, {high:.1%}]; "
+        f"a loop: the last {TAIL} tokens have a period of at most {LONGEST})"
     )
 
 
