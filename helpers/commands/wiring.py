@@ -229,12 +229,12 @@ def slots_of(taken: Capture, draft: Path | None) -> int | None:
 
 
 def flags_of(info: Any) -> frozenset[str] | None:
-    """The arguments that the captured engine has, where its wheel lies in the cache."""
+    """The arguments that the captured engine has, or the release that it is held to be; where its wheel lies in the cache."""
     from helpers.source.flags import launch_flags
     from helpers.source.wheels import cached_wheel
 
     try:
-        wheel = cached_wheel(f"{info.engine.name}=={info.engine.version}")
+        wheel = cached_wheel(f"{info.engine.name}=={info.engine.release}")
     except UsageError:  # no release that a wheel could be of
         return None
     return None if wheel is None else launch_flags(wheel)
