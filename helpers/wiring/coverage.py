@@ -43,18 +43,19 @@ class Coverage(BaseModel):
 def cover(aligned: Aligned, dump: Dump) -> Coverage:
     """The coverage of an alignment."""
     pairings, view = aligned.pairings, aligned.view
-    prompts = [request.prompt_tokens for request in view.capture.info.requests]
-    rows = sum(map(len, pairings))
-    sent = sum(int((view.positions[p.served] < prompts[p.request]).sum()) for p in pairings)
+    prompts = {number: request.prompt_tokens for number, request in enumerate(view.capture.info.requests)}
+    # Of a request that capture.json does not list nobody knows where its prompt ends.
+    known = [(view.positions[p.served], prompts[p.request]) for p in pairings if p.request in prompts]
+    sent = sum(int((positions < prompt).sum()) for positions, prompt in known)
     return Coverage(
-        rows=rows,
+        rows=sum(map(len, pairings)),
         distinct=distinct_rows(pairings),
         requests=len({pairing.request for pairing in pairings}),
-        of_requests=len(prompts),
+        of_requests=len({*prompts, *view.request.tolist()}),
         samples=len(pairings),
         of_samples=len(dump),
         prompt_rows=sent,
-        answer_rows=rows - sent,
+        answer_rows=sum(len(positions) for positions, _ in known) - sent,
     )
 
 
