@@ -229,7 +229,7 @@ def slots_of(taken: Capture, draft: Path | None) -> int | None:
 
 
 def flags_of(info: Any) -> frozenset[str] | None:
-    """The arguments of the captured engine, or of the release that it is held to be, where that wheel is in the cache."""
+    """The arguments of the captured engine, or of the release that it is held to be; None without its wheel."""
     from helpers.source.flags import launch_flags
     from helpers.source.wheels import cached_wheel
 
