@@ -1,89 +1,22 @@
-"""`workbook capture`, `diagnose` and `inspect`: thin, each a call into the rooms and its result as text or JSON."""
+"""`workbook diagnose` and `inspect`: thin, each a call into the rooms and its result as text or JSON."""
 
 from __future__ import annotations
 
 import re
-import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from helpers.commands.output import AsJson, emit
-from helpers.defaults import SAMPLES
 from helpers.errors import UsageError
-from helpers.paths import finding_page, investigations_dir
+from helpers.paths import finding_page
 
 if TYPE_CHECKING:
-    from helpers.serving.room import Boundaries
     from helpers.tensors.capture import Capture
     from helpers.wiring.diagnosis import Diagnosis
 
 FORMAT_HELP = "What the dump is, where its files leave it open: speculators, vllm, specforge, ..."
-
-
-def capture(
-    box: Annotated[str, typer.Argument(metavar="BOX", help="lab, an alias of ~/.ssh/config, or user@host")],
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its profile's name.")],
-    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="JSON lines of {id, input_ids}.")] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(metavar="DUMP", help=f"Send a dump's own token ids instead of prompts, {SAMPLES} samples of it."),
-    ] = None,
-    boundaries: Annotated[str, typer.Option(metavar="all|LIST|none", help="Such as 0,2,5.")] = "all",
-    max_new_tokens: Annotated[int | None, typer.Option(min=1, help="Per prompt: 32, or 1 with --replay.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many prompts, or samples.")] = None,
-    terms: Annotated[bool, typer.Option("--terms", help="Also both terms of each boundary.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="New; default one under data/investigations/captures/.")
-    ] = None,
-    format: Annotated[str | None, typer.Option(help=FORMAT_HELP)] = None,
-    as_json: AsJson = False,
-) -> int:
-    """Captures taps and feed of a running server while it answers prompts; pulls and verifies them.
-
-    The server must have been started from a profile with `capture = true`: the hook is registered at the start. CUDA
-    graphs must be off there, for hooks do not fire under graphs.
-
-    A token takes a row of every boundary on every rank (7 MB for 61 layers of 7168 in bf16 at TP 8), and on the box
-    twice that while ranks are put together. What it will take is told, and held against both disks, before anything
-    is sent; --limit and --boundaries make it smaller.
-    """
-    from helpers.acceptance.prompts import texts
-    from helpers.box import connect
-    from helpers.serving import capture as taps
-    from helpers.serving.registry import get_run
-
-    wanted = parse_boundaries(boundaries)
-    if (prompts is None) == (replay is None):
-        raise UsageError(
-            "WB-USAGE",
-            "capture takes --prompts or --replay, one of them",
-            expected="--prompts FILE or --replay DUMP",
-            next="workbook capture --help",
-        )
-    chosen, of = texts(prompts, replay, format=format, limit=limit)
-    if replay is not None:
-        sys.stderr.write(f"{len(chosen)} of {of} samples of the dump are sent (--limit N for another number)\n")
-    with connect(box) as connected:
-        found = get_run(connected, run)
-        stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S}"
-        folder = taps.capture(
-            connected,
-            found,
-            chosen,
-            boundaries=wanted,
-            max_new_tokens=max_new_tokens or (1 if replay else 32),
-            out=out or investigations_dir() / "captures" / f"{found.id}-{stamp}",
-            terms=terms,
-        )
-    from helpers.tensors.inspect import inspect as look
-
-    result = {"capture": str(folder), **look(folder)}
-    result |= {"sent": len(chosen), "of": of} if replay is not None else {}
-    emit(result, as_json=as_json, text=lines(result))
-    return 0
 
 
 def diagnose(
@@ -203,21 +136,6 @@ def inspect(
     return 0 if found.in_place else 1
 
 
-def parse_boundaries(text: str) -> Boundaries:
-    """``all``, ``none`` or a list such as ``0,2,5``."""
-    if text in ("all", "none"):
-        return "all" if text == "all" else "none"
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise UsageError(
-            "WB-USAGE",
-            f"--boundaries {text!r} is no list of boundaries",
-            expected="all, none, or numbers with commas",
-            next="--boundaries 0,2,5",
-        ) from error
-
-
 def slots_of(taken: Capture, draft: Path | None) -> int | None:
     """K, as the served side has it: of the feed, or of the drafter's fc."""
     from helpers.wiring.drafts import fc_width
@@ -275,8 +193,3 @@ def describe(diagnosis: Diagnosis) -> str:
         found += ["", f"fix: {diagnosis.fix.note}"]
         found += [f"arguments: {' '.join(diagnosis.fix.launch)}"] if diagnosis.fix.launch else []
     return "\n".join(found)
-
-
-app = typer.Typer()
-for command in (capture, diagnose, inspect):
-    app.command()(command)

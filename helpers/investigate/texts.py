@@ -6,9 +6,9 @@ loop: nothing that the drafter was trained to draft. So a replay's prompts end w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Literal
 
 from helpers.errors import UsageError
@@ -47,19 +47,9 @@ def choose(dump: Dump, profile: Profile, samples: int, max_new_tokens: int) -> l
     Raises:
         UsageError: ``WB-INVESTIGATE-PROMPTS`` where none fits.
     """
-    from helpers.acceptance import Prompt
-
     room = (profile.context_length or 1 << 30) - max_new_tokens - 8
-    chosen: list[Text] = []
-    for number, sample in enumerate(dump):
-        if len(chosen) == samples:
-            break
-        if len(sample.token_ids) <= room:
-            tokens = tuple(sample.token_ids.tolist())
-            mask = None if sample.loss_mask is None else sample.loss_mask.tolist()
-            at, by = place_to_cut(len(tokens), mask, max_new_tokens)
-            whole, cut = Prompt(f"s{number}", tokens), Prompt(f"c{number}", tokens[:at])
-            chosen.append(Text(whole, cut, tokens[at:], by))
+    fitting = (text for text in cut_texts(dump, max_new_tokens) if len(text.whole.input_ids) <= room)
+    chosen = list(islice(fitting, samples))
     if not chosen:
         raise UsageError(
             "WB-INVESTIGATE-PROMPTS",
@@ -68,6 +58,24 @@ def choose(dump: Dump, profile: Profile, samples: int, max_new_tokens: int) -> l
             next="raise the profile's context_length, or take a dump of shorter texts",
         )
     return chosen
+
+
+def starts(dump: Dump, limit: int, wanted: int) -> list[Prompt]:
+    """The cut prompts of a dump's first samples, at most so many, each of them once; no other sample is opened."""
+    return [text.cut for text in different(list(islice(cut_texts(dump, wanted), limit)))]
+
+
+def cut_texts(dump: Dump, wanted: int) -> Iterator[Text]:
+    """The dump's texts, in its order; ``wanted`` are the new tokens of each that are to be scored."""
+    from helpers.acceptance import Prompt
+
+    for number in range(len(dump)):
+        sample = dump[number]
+        tokens = tuple(sample.token_ids.tolist())
+        mask = None if sample.loss_mask is None else sample.loss_mask.tolist()
+        at, by = place_to_cut(len(tokens), mask, wanted)
+        whole = Prompt(f"s{number}", tokens, source=sample.source)
+        yield Text(whole, Prompt(f"c{number}", tokens[:at], source=sample.source), tokens[at:], by)
 
 
 def place_to_cut(length: int, mask: Sequence[bool] | None, wanted: int) -> tuple[int, By]:

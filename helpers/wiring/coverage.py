@@ -93,7 +93,7 @@ def prompts_alone(findings: list[Finding], coverage: Coverage) -> list[Undecided
         f"all {coverage.prompt_rows} rows that were compared are of prompts: what the drafter is fed in decode and "
         "verify passes was not looked at, and other kernels may run in them (an all-reduce that is fused for few "
         "tokens); send only the starts of training's texts, and let the server go on: "
-        "workbook capture BOX RUN --prompts FILE --max-new-tokens 64"
+        "workbook capture BOX RUN --replay DUMP --starts"
     )
     return [Undecided(code="features-match", why=why)]
 

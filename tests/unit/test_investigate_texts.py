@@ -15,7 +15,8 @@ import torch
 
 from helpers.acceptance import Prompt
 from helpers.errors import UsageError
-from helpers.investigate.texts import LEAST, Text, choose, continued, different, place_to_cut
+from helpers.investigate.texts import LEAST, Text, choose, continued, different, place_to_cut, starts
+from helpers.paths import DATA
 from helpers.serving import get_profile
 from helpers.serving.asking import ask
 from helpers.tensors.capture import Capture, read_capture
@@ -54,6 +55,17 @@ def test_a_text_is_cut_where_learning_begins(
 def test_without_a_mask_a_quarter_is_left() -> None:
     assert place_to_cut(100, None, 20) == (75, "share")
     assert place_to_cut(4, None, 20) == (4, "whole")
+
+
+def test_the_starts_of_a_dump(tmp_path: Path) -> None:
+    dump = read_dump(chats(tmp_path / "dump"))
+    cut = choose(dump, PROFILE, len(dump), 6)
+    found = starts(dump, 2, 6)
+    assert [p.input_ids for p in found] == [text.cut.input_ids for text in cut[:2]]
+    assert len(starts(dump, len(dump), 6)) == len({text.cut.input_ids for text in cut})
+    lab = starts(read_dump(DATA / "lab" / "dump"), 3, 64)
+    assert {len(prompt.input_ids) for prompt in lab} == {96}
+    assert all(prompt.source is not None for prompt in lab), "whose texts they are, or another model is sent them"
 
 
 def chats(path: Path) -> Path:

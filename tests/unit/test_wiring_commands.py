@@ -11,7 +11,7 @@ import streams
 import typer
 
 from helpers.acceptance.prompts import texts
-from helpers.commands import wiring
+from helpers.commands import capture, wiring
 from helpers.errors import UsageError
 from helpers.serving.again import serve_again
 from helpers.serving.capture import check, configured_ids
@@ -20,7 +20,10 @@ from helpers.serving.profile import Profile, load_profiles
 
 @pytest.fixture
 def app() -> typer.Typer:
-    return wiring.app
+    app = typer.Typer()
+    for command in (capture.capture, wiring.diagnose, wiring.inspect):
+        app.command()(command)
+    return app
 
 
 def run(app: typer.Typer, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
@@ -77,6 +80,7 @@ def test_inspect(app: typer.Typer, capsys: pytest.CaptureFixture[str], tmp_path:
         ["capture", "lab", "r"],
         ["capture", "lab", "r", "--prompts", "x", "--replay", "y"],
         ["capture", "lab", "r", "--prompts", "x", "--boundaries", "two"],
+        ["capture", "lab", "r", "--prompts", "x", "--starts"],
     ],
 )
 def test_capture_refuses_bad_usage_before_it_connects(app: typer.Typer, arguments: list[str]) -> None:
@@ -96,9 +100,9 @@ def test_a_replay_opens_no_more_of_a_dump_than_it_sends(tmp_path: Path) -> None:
         texts(None, dump, limit=26)
 
 
-def test_the_help_says_how_many_samples_are_sent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_says_how_many_samples_are_sent(app: typer.Typer, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        wiring.app(args=["capture", "--help"])
+        app(args=["capture", "--help"])
     assert "24 samples" in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
