@@ -17,6 +17,7 @@ import torch
 
 from helpers.acceptance import Prompt
 from helpers.box import Box
+from helpers.cli import main
 from helpers.commands import wiring
 from helpers.errors import RemoteFailed
 from helpers.paths import DATA, ROOT
@@ -89,6 +90,30 @@ def test_the_feed_alone(box: Box, chunking: Run, samples: list[Prompt], tmp_path
     assert (found.ranks[0].boundaries, found.slots) == ([], 3)
     # Slots are known by each other where there is no ladder.
     assert diagnose(found, read_dump(DUMP), convention=SGLANG_059_DEEPSEEK).codes() == ["features-match"]
+
+
+def test_starts_of_texts_show_rows_of_answers(box: Box, chunking: Run, samples: list[Prompt], tmp_path: Path) -> None:
+    """Whole samples have rows of prompts alone, and a match leaves others open; after a start the server answers."""
+    dump = read_dump(DUMP)
+    capture(box, chunking, samples, max_new_tokens=1, out=tmp_path / "whole", progress=False)
+    whole = diagnose(read_capture(tmp_path / "whole"), dump, convention=SGLANG_059_DEEPSEEK)
+    assert whole.aligned is not None
+    assert whole.aligned.answer_rows == 0
+    assert "features-match" in {one.code for one in whole.undecided}
+    assert (
+        cli(["capture", "lab", chunking.id, "--replay", str(DUMP), "--starts", "--limit", "4"], tmp_path / "cut") == 0
+    )
+    cut = diagnose(read_capture(tmp_path / "cut"), dump, convention=SGLANG_059_DEEPSEEK)
+    assert cut.codes() == ["features-match"]
+    assert cut.aligned is not None
+    assert cut.aligned.answer_rows > 4 * 16
+    assert "features-match" not in {one.code for one in cut.undecided}
+
+
+def cli(words: list[str], out: Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--out", str(out)])
+    return int(ended.value.code or 0)
 
 
 def test_one_capture_at_a_time(box: Box, chunking: Run, samples: list[Prompt], tmp_path: Path) -> None:
