@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import os
+import re
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from remote.lab.errors import FAILED, INTERRUPTED, USAGE, LabError
 from remote.lab.recipe.budget import BUDGETS
@@ -40,8 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    except OSError as error:
-        print(not_written(args.out, error), file=sys.stderr)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        problem = of_the_disk(args.out, error)
+        if problem is None:
+            raise
+        print(not_written(args.out, problem), file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
@@ -59,6 +67,25 @@ def train(out: Path, seed: int, size: str, text: Path | None) -> None:
 
     torch.set_num_threads(1)  # parts of a batch run beside each other (parallel.py)
     run(out, seed, size, Journal(out / "losses.jsonl"), text)
+
+
+def of_the_disk(out: Path, error: Exception) -> OSError | None:
+    """What was wrong with the disk, if it was that: safetensors and torch say it in words of their own.
+
+    torch's hold no error number; writing on shows it, for what was too much for the disk still is.
+    """
+    if isinstance(error, OSError):
+        return error
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    if told is not None:
+        return OSError(int(told[1]), os.strerror(int(told[1])))
+    try:
+        with tempfile.TemporaryFile(dir=out) as file:
+            file.write(bytes(1 << 20))
+            file.flush()
+    except OSError as found:
+        return found
+    return None
 
 
 def not_written(out: Path, error: OSError) -> LabError:
