@@ -13,6 +13,7 @@ from helpers.acceptance.load_failures import dead_workers, explained
 from helpers.acceptance.load_records import Failure
 from helpers.acceptance.load_settings import LoadSettings
 from helpers.serving.argv import expand, masked_profile
+from helpers.serving.model import PARTS, text_config
 from helpers.serving.profile import Profile, is_folder
 from helpers.serving.run import Run
 from helpers.serving.session import serving
@@ -139,9 +140,9 @@ def about(box: Box, profile: Profile) -> ModelAbout:
     if not is_folder(profile.model):
         return ModelAbout()
     config = json.loads(box.read_text(f"{expand(profile.model, box.home)}/config.json"))
-    inner = config.get("text_config") or config
+    inner = text_config(config)
     vocab = inner.get("vocab_size")
-    architecture = (inner.get("architectures") or config.get("architectures") or [""])[0]
+    architecture = (inner.get("architectures") or [""])[0]
     rule = KNOWN.get(("sglang", profile.engine_release, architecture))
     ids, layers = profile.aux_layer_ids, inner.get("num_hidden_layers")
     taps = None
@@ -156,7 +157,7 @@ def eos_of(config: Mapping[str, Any]) -> tuple[int, ...]:
     >>> eos_of({"eos_token_id": 1}), eos_of({"eos_token_id": None, "text_config": {"eos_token_id": [7, 5]}}), eos_of({})
     ((1,), (5, 7), ())
     """
-    told = [part.get("eos_token_id") for part in (config, config.get("text_config") or {})]
+    told = [part.get("eos_token_id") for part in (config, *(config.get(name) or {} for name in PARTS))]
     every = [id for one in told for id in (one if isinstance(one, list) else [one])]
     return tuple(sorted({int(id) for id in every if id is not None}))
 

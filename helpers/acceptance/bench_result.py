@@ -236,7 +236,7 @@ def _with_texts(row: Measurement, against: Versus | None) -> Measurement:
 
 def _warnings(arms: Sequence[Arm], answered: Mapping[str, Sequence[Load]], settings: LoadSettings) -> Iterator[str]:
     prompts = len({answer.id for loads in answered.values() for load in loads for answer in load.answers})
-    if prompts and (said := few(prompts)) is not None:
+    if prompts and (said := few(prompts, "prompt")) is not None:
         yield said
     for arm in arms:
         loads = answered[arm.name]

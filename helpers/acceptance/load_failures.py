@@ -43,7 +43,7 @@ def explained(failure: Failure, run: Run, *, patience: float = PATIENCE) -> Fail
     if state in ("dead", "crippled"):
         crash = recognise(lines)
         what = f"{run.id} died" if state == "dead" else f"a worker process of {run.id} died"
-        hint = crash.next.replace("BOX", box).replace("RUN", run.id)
+        hint = crash.hint(box, run.id, run.whose)
         return Failure(
             code=crash.code,
             message=f"{what} on {box} in the middle of the load: {crash.summary}. Seen here: {failure.message}",

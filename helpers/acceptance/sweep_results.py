@@ -176,7 +176,7 @@ def sweep_text(found: Sweep) -> str:
 def few_prompts(rows: Iterable[Row]) -> list[str]:
     """What has to be said where a point rests on few prompts."""
     prompts = min((row.measurement.units for row in rows if row.measurement is not None), default=0)
-    return [f"note: {said}"] if prompts and (said := few(prompts)) is not None else []
+    return [f"note: {said}"] if prompts and (said := few(prompts, "prompt")) is not None else []
 
 
 def beyond_the_end(rows: Iterable[Row]) -> list[str]:

@@ -23,7 +23,7 @@ from helpers.acceptance.intervals import t_interval
 from helpers.acceptance.prompts import Prompt
 from helpers.acceptance.speed_check import Order, order_of
 from helpers.acceptance.speed_words import paying
-from helpers.acceptance.sweep_results import Sweep, few_prompts, sweep_frame
+from helpers.acceptance.sweep_results import Sweep, beyond_the_end, few_prompts, sweep_frame
 from helpers.acceptance.sweep_run import sweep
 from helpers.serving.profile import Profile
 
@@ -165,7 +165,9 @@ def rounds_text(found: Rounds) -> str:
     counts = [f"round {n}: {one.counts}" for n, one in enumerate(found.sweeps, 1)]
     lengths = {row["point"]: row["accept_length"] for row in rows}
     pays = paying([(point, lengths[point], one) for point, one in needed.items()])
-    lines += ["", *pays, *found.order.lines(), *few_prompts(row for one in found.sweeps for row in one.rows), *counts]
+    every = [row for one in found.sweeps for row in one.rows]
+    beyond = beyond_the_end(found.sweeps[-1].rows) if found.sweeps else []
+    lines += ["", *pays, *found.order.lines(), *few_prompts(every), *beyond, *counts]
     return "\n".join([*lines, f"rows: {found.folder}/round-*/results.jsonl"])
 
 

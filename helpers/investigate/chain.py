@@ -147,7 +147,6 @@ def investigate(
         if draft is not None and target is not None:
             answers = capture_answers(ledger, go_on, apart, captured, diagnosis)
     draw(ledger, captured, dump)
-    weigh(ledger, diagnosis, of=[captured, told])
     if draft is None or target is None:
         ledger.note(not_replayed("the drafter's and the target's folders were not given"), about="limit")
     elif answers is not None:
@@ -156,7 +155,25 @@ def investigate(
             answers, title=f"capture of answers of {profile.name}", of=server, command=again, places=places, note=said
         )
         replay_fix(ledger, answers, said, diagnosis, draft, target, progress=progress)
-    ledger.note(story.cause(diagnosis.to_json()), about="conclusion")
+    of, conclusion = [captured, told], story.cause(diagnosis.to_json())
+    if answers is not None and diagnosis.verdict == "match":
+        # What matches is a capture of prompts alone, all from prefill passes; answers are of decode and verify passes.
+        second = diagnose(answers, dump, convention=convention_of(answers.info), draft=draft, target=target)
+        of.append(
+            ledger.evidence(
+                second,
+                title="diagnosis of answers",
+                on=hypotheses["ids"],
+                supports=_bearing(second),
+                of=[answers, dump],
+                command=f"workbook diagnose --served CAPTURE --train DUMP{_models(draft, target)}",
+                places=places,
+            )
+        )
+        conclusion = story.both(diagnosis.to_json(), second.to_json())
+        diagnosis = second if second.verdict == "mismatch" else diagnosis
+    weigh(ledger, diagnosis, of=of)
+    ledger.note(conclusion, about="conclusion")
     bench = f"workbook bench BOX {profile.name} --pairs 1 --prompts FILE"
     ledger.note(f"Acceptance under load was not measured here; `{bench}` does that.", about="limit")
     summary = tuple(_summary(ledger))

@@ -22,7 +22,7 @@ def table(found: Mapping[str, Any]) -> str:
     lines += [f"{'holds ' if claim['holds'] else 'FAILS '} {claim['text']}" for claim in found["claims"]]
     if not found["texts"]:
         lines.append(f"note: nothing is claimed of loops: no text has the {LOOP_TAIL} new tokens that tell one")
-    if (said := few(found["rows"]["baseline"]["requests"])) is not None:
+    if (said := few(found["rows"]["baseline"]["requests"], "prompt")) is not None:
         lines.append(f"note: {said}")
     return "\n".join(lines)
 

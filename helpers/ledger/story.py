@@ -104,6 +104,17 @@ def _boundary(number: int) -> str:
     return "the embedding output (boundary 0)" if number == 0 else f"boundary {number}"
 
 
+def both(prompts: Mapping[str, Any], answers: Mapping[str, Any]) -> str:
+    """Of a diagnosis of prompts that matches, and of one of the server's answers."""
+    rows = (answers.get("aligned") or {}).get("answer_rows", 0)
+    if answers["verdict"] == "mismatch":
+        return f"Prompts are fed as training had them, answers are not. {cause(answers)}"
+    if answers["verdict"] == "match" and rows:
+        return f"{cause(answers)} That is known of prompts, and of {rows} rows of answers."
+    alone = "That is known of prompts alone: answers were captured, and what they are fed could not be judged."
+    return f"{cause({**prompts, 'undecided': ()})} {alone}"
+
+
 def cause(diagnosis: Mapping[str, Any], *, attributed: bool = False) -> str:
     """What differs, slot by slot, and what is missing altogether; attributes no share of the loss to any slot.
 
@@ -114,6 +125,10 @@ def cause(diagnosis: Mapping[str, Any], *, attributed: bool = False) -> str:
     known = [s for s in slots if None not in (s["trained"]["boundary"], s["served"]["boundary"])]
     wrong = [s for s in known if s["trained"]["boundary"] != s["served"]["boundary"]]
     matches = any(f["code"] == "features-match" for f in diagnosis["findings"])
+    warned = [f for f in diagnosis["findings"] if f.get("severity") == "warning"]
+    apart = [f["summary"] for f in warned if f["code"].startswith("rank-")]
+    if matches and not wrong and apart:
+        return f"The captured features are those of training, but for ranks that do not agree: {'; '.join(apart)}."
     if matches and not wrong:
         text = "The captured features are those of training: the cause lies elsewhere."
         alone = any(one["code"] == "features-match" for one in diagnosis.get("undecided", ()))

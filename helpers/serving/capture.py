@@ -239,7 +239,9 @@ def assemble(box: Box, run: Run, folder: str, order: dict[str, Any]) -> None:
     except (ValueError, IndexError):
         answer = {}
     if "error" in answer:
-        raise RemoteFailed(**answer["error"])
+        error = answer["error"]
+        hint = str(error.get("next", "")).replace("BOX", as_typed(box.name)).replace("RUN", run.id)
+        raise RemoteFailed(**error | {"next": hint})
     if not result.ok or "capture" not in answer:
         raise RemoteFailed(
             "WB-CAPTURE-ASSEMBLE",

@@ -15,6 +15,7 @@ from helpers.serving.model import check_prompts
 from helpers.serving.profile import Profile
 from helpers.serving.room import Bounds, check_room
 from helpers.serving.session import serving
+from helpers.source.versions import release_of
 
 if TYPE_CHECKING:
     from helpers.box import Box
@@ -77,8 +78,10 @@ def is_of(path: Path, profile: Profile, prompts: Sequence[Prompt], max_new_token
         return False
     info = found.info
     same = (info.profile, info.tp_size, tuple(info.patches)) == (profile.name, profile.tp, profile.patches)
-    engine = (f"{info.engine.name}=={info.engine.version}", info.engine.base)
-    if not same or engine != (profile.engine, profile.engine_base):
+    # A checkout that tells no release goes by its profile's word, whatever version its server says.
+    vouched = profile.engine_base is not None and release_of(info.engine.version) is None
+    version = profile.engine if vouched else f"{info.engine.name}=={info.engine.version}"
+    if not same or (version, info.engine.base) != (profile.engine, profile.engine_base):
         return False
     if profile.aux_layer_ids is not None and info.aux_layer_ids != list(profile.aux_layer_ids):
         return False

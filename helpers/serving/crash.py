@@ -37,6 +37,10 @@ class Crash:
     lines: tuple[str, ...]
     next: str
 
+    def hint(self, box: str, run: str, whose: str) -> str:
+        """``next`` with these in it; ``whose`` last, as it holds a path that is nobody's placeholder."""
+        return self.next.replace("BOX", box).replace("RUN", run).replace("WHOSE", whose)
+
 
 @dataclass(frozen=True)
 class _Cause:

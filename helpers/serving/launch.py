@@ -23,6 +23,7 @@ from helpers.serving.argv import (
 )
 from helpers.serving.hooks import hook_specs
 from helpers.serving.keys import check_keys
+from helpers.serving.model import PARTS, text_config
 from helpers.serving.profile import Profile
 from helpers.serving.records import RUNS, SCHEMA, AppliedPatch, RunRecord, new_id
 from helpers.serving.remote import ask, refusal
@@ -221,8 +222,8 @@ def _patches(
 
 def check_ids(profile: Profile, config: Mapping[str, Any] | None) -> None:
     """Refuse ids that the drafter would not be fed: its fc is too wide then, and the server dies of the shapes."""
-    inner = (config or {}).get("text_config") or config or {}
-    architecture = (inner.get("architectures") or (config or {}).get("architectures") or [""])[0]
+    inner = text_config(config or {})
+    architecture = (inner.get("architectures") or [""])[0]
     convention = KNOWN.get(("sglang", profile.engine_release, architecture))
     ids = profile.aux_layer_ids
     if ids is None or convention is None:
@@ -251,8 +252,8 @@ def _hooks(profile: Profile, configs: Mapping[str, Any], home: str, folder: str)
             expected="a model folder, whose config.json tells the number of layers",
             next="name the folder that the hub's model lies in",
         )
-    inner = config.get("text_config")
-    layers = (inner or config)["num_hidden_layers"]
+    inner = any(isinstance(config.get(part), dict) for part in PARTS)
+    layers = text_config(config)["num_hidden_layers"]
     wanted = None if profile.capture is True else profile.capture
     if wanted is not None and not all(0 <= boundary <= layers for boundary in wanted):
         raise UsageError(

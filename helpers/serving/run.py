@@ -94,6 +94,11 @@ class Run:
         """Where it listens, as seen from the box; `tunnel` leads there from here."""
         return f"http://{_reachable(self.record.host)}:{self.port}"
 
+    @property
+    def whose(self) -> str:
+        """The options of `workbook patch` that mean the SGLang of this run."""
+        return options(self._python, self.record.env)
+
     def tunnel(self) -> Tunnel:
         """A local port that leads to the server. A context manager; its ``url`` is the server's here."""
         return self.box.tunnel(self.port, _reachable(self.record.host))
@@ -205,9 +210,7 @@ class Run:
             crash.code,
             f"{self.id} died on {self.box.name} {when}: {crash.summary}",
             expected="a server that answers /health",
-            next=crash.next.replace("WHOSE", options(self._python, self.record.env))
-            .replace("BOX", self.box.name)
-            .replace("RUN", self.id),
+            next=crash.hint(self.box.name, self.id, self.whose),
             lines=list(crash.lines),
         )
         self.state, self.ending = "dead", Ending(crash.summary, crash.code)

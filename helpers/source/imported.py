@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from helpers.box.facts import servers
+from helpers.box.facts.answer import Absent
 from helpers.box.facts.asking import ask
 from helpers.box.facts.servers import Server, Servers
-from helpers.errors import UsageError
+from helpers.box_python import another, chosen
+from helpers.errors import RemoteFailed, UsageError
 from helpers.source import served
 from helpers.source.checkout import Checkout, find_checkout
 from helpers.source.served import Engine
@@ -48,7 +50,7 @@ def importing(box: Box, checkout: Checkout) -> tuple[int, ...]:
 
 def engines(box: Box) -> list[tuple[int, Engine]]:
     """pid and checkout of the servers of this login on this box, as far as they can be asked."""
-    told = servers.parse(ask(box, [servers.question()], progress=False)[servers.FACT])
+    told = _servers(box, chosen(box))
     ours = [server for server in told.servers if _is_ours(box, server)] if isinstance(told, Servers) else []
     questions = [
         served.question(
@@ -64,6 +66,21 @@ def engines(box: Box) -> list[tuple[int, Engine]]:
     answers = ask(box, questions, progress=False) if questions else {}
     found = ((int(pid), served.parse(answer)) for pid, answer in answers.items())
     return [(pid, engine) for pid, engine in found if isinstance(engine, Engine)]
+
+
+def _servers(box: Box, python: str) -> Servers | Absent:
+    """What runs, asked by this interpreter, or by another one of the box where it cannot."""
+    try:
+        told = servers.parse(ask(box, [servers.question(python)], pythons=(python,), progress=False)[servers.FACT])
+    except RemoteFailed:
+        other = another(box, python)
+        if other is None:
+            raise
+        return _servers(box, other)
+    if isinstance(told, Servers):
+        return told
+    other = another(box, python)
+    return told if other is None else _servers(box, other)
 
 
 def _is_ours(box: Box, server: Server) -> bool:

@@ -112,6 +112,11 @@ def limits(state: State) -> list[str]:
     return [note.text for note in state.notes("limit")]
 
 
+def conclusion(done: Investigation) -> str:
+    (note,) = done.ledger.state.notes("conclusion")
+    return note.text
+
+
 def test_what_is_scored_is_what_the_drafter_learned_to_draft(run: Run, texts: list[torch.Tensor]) -> None:
     server = Server(texts)
     done = run(server)
@@ -162,6 +167,46 @@ def test_a_capture_of_answers_that_fails_leaves_the_diagnosis(
     assert "The fix was not replayed: it is dead (WB-CAPTURE-REQUEST)." in limits(done.ledger.state)
     with pytest.raises(UsageError):
         done.ledger.get("fix")
+
+
+def test_where_prompts_match_the_answers_are_diagnosed_as_well(run: Run, texts: list[torch.Tensor]) -> None:
+    done = run(Server(texts, feed=streams.TAPS))
+    assert done.diagnosis.verdict == "match"
+    state = done.ledger.state
+    second = next(e for e in state.evidence() if e.title == "diagnosis of answers")
+    rows = second.values["aligned"]["answer_rows"]
+    assert rows > 0
+    assert conclusion(done).endswith(f"That is known of prompts, and of {rows} rows of answers.")
+    assert "no row of an answer was compared" not in conclusion(done)
+
+
+def test_answers_that_are_fed_otherwise_than_prompts(run: Run, texts: list[torch.Tensor]) -> None:
+    """As where a path for few tokens is at fault: prefill passes are right."""
+
+    class Torn(Server):
+        answers: tuple[int, ...] = (9, 5, 2)
+
+        def capture(self, *given: Any, natural_end: bool = False, **more: Any) -> Path:
+            self.feed = self.answers if natural_end else streams.TAPS
+            return super().capture(*given, natural_end=natural_end, **more)
+
+    done = run(Torn(texts))
+    assert done.diagnosis.codes() == ["slot-permuted"]
+    assert conclusion(done).startswith("Prompts are fed as training had them, answers are not. ")
+    assert done.ledger.state.standing(done.ledger.get("order").id) == "confirmed"
+
+
+def test_answers_that_cannot_be_judged_are_said_to_be_that(run: Run, texts: list[torch.Tensor]) -> None:
+    """Their taps are none of the boundaries that were captured."""
+
+    class Torn(Server):
+        def capture(self, *given: Any, natural_end: bool = False, **more: Any) -> Path:
+            self.feed = (1, 4, 8) if natural_end else streams.TAPS
+            return super().capture(*given, natural_end=natural_end, **more)
+
+    done = run(Torn(texts))
+    assert done.diagnosis.verdict == "match"
+    assert conclusion(done).endswith("answers were captured, and what they are fed could not be judged.")
 
 
 def test_a_server_without_a_feed_is_not_asked_twice(run: Run, texts: list[torch.Tensor]) -> None:

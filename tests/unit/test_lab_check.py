@@ -140,7 +140,7 @@ def test_texts_too_short_for_a_loop_make_no_claim_of_loops(new: int, claimed: bo
 def test_few_prompts_are_said_to_be_few(requests: int, warned: bool) -> None:
     loads = {name: load(rate, requests=requests) for name, rate in (("baseline", None), ("right", 0.8))}
     shown = lab_check.table(lab_check.report(loads, load_profiles()))
-    assert (f"note: over {requests} requests: an interval drawn from so few is too narrow" in shown) == warned
+    assert (f"note: over {requests} prompts: an interval drawn from so few is too narrow" in shown) == warned
 
 
 def test_the_baseline_alone_claims_nothing_of_other_texts() -> None:

@@ -69,8 +69,8 @@ def test_a_sweep_says_so_of_its_points() -> None:
     axes = {"ids": None, "num_steps": 3, "batch_size": 1}
     row = Row(point="right", status="done", axes=axes, measurement=measurement(PROFILE, load(2, 4)))
     found = Sweep(DOCS, (row,), ())
-    assert "note: over 2 requests: an interval drawn from so few" in sweep_text(found)
-    assert "note: over 2 requests: an interval drawn from so few" in rounds_text(Rounds(DOCS, (found, found)))
+    assert "note: over 2 prompts: an interval drawn from so few" in sweep_text(found)
+    assert "note: over 2 prompts: an interval drawn from so few" in rounds_text(Rounds(DOCS, (found, found)))
 
 
 def test_nothing_in_common_is_no_traceback() -> None:

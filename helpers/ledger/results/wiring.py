@@ -76,9 +76,14 @@ def again(path: Path, about: dict[str, Any]) -> str | None:
     if not profiles.is_file() or not about.get("profile"):
         return None
     name, tokens = shlex.quote(about["profile"]), about.get("sampling", {}).get("max_new_tokens", 1)
-    # A single new token is what a dump's own texts are sent with; answers are asked for by prompts.
-    asked = f"--prompts PROMPTS --limit {len(about['requests'])} --max-new-tokens {tokens}"
-    texts = f"--replay DUMP --limit {len(about['requests'])}" if tokens == 1 else asked
+    if about.get("sampling", {}).get("natural_end"):
+        return None  # no option asks for that: `investigate` does it by itself
+    # Whose texts they were is in their names: whole samples of a dump, their starts, or prompts of a file.
+    kinds = {re.sub(r"\d+$", "", request["id"]) for request in about["requests"]}
+    named = {"s": "--replay DUMP", "sample-": "--replay DUMP", "c": "--replay DUMP --starts"}
+    sent = named.get("".join(kinds), "--prompts PROMPTS")
+    texts = f"{sent} --limit {len(about['requests'])}"
+    texts += "" if sent == "--replay DUMP" and tokens == 1 else f" --max-new-tokens {tokens}"
     out = path.parent.with_name(f"{path.parent.name}-again") / path.name
     # `serve` puts no patch in by itself, so that no server is patched unasked; a bench and an investigation do.
     whose = _whose(profiles, about["profile"])

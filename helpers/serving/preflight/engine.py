@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from helpers.serving.preflight.facts import Facts
 from helpers.serving.preflight.finding import Finding, found
+from helpers.source.whose import options
 
 #: Keys of a config that say how many experts there are.
 _EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "num_routed_experts")
@@ -36,7 +37,9 @@ def _setter(facts: Facts) -> Iterator[Finding]:
             "layer ids, and the server stops when it sets them",
             *setter.evidence,
             architecture=facts.wiring.architecture,
-            fix="workbook patch BOX apply kimi-k25-eagle3" if "Kimi" in facts.wiring.architecture else None,
+            fix=f"workbook patch BOX apply kimi-k25-eagle3 {options(facts.profile.python, facts.profile.env)}"
+            if "Kimi" in facts.wiring.architecture
+            else None,
         )
 
 

@@ -12,6 +12,7 @@ from helpers.source.whose import options
 def check(facts: Facts) -> Iterator[Finding]:
     """Findings on the patches."""
     how = facts.served
+    whose = options(facts.profile.python, facts.profile.env)
     for conflict in how.conflicts:
         yield found(
             "patch-does-not-apply",
@@ -20,10 +21,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             "judged without it",
             patch=conflict.patch,
             hunk=list(conflict.lines),
-            fix=f"workbook patch BOX plan {conflict.patch} shows it; make the patch anew for this source",
+            fix=f"workbook patch BOX plan {conflict.patch} {whose} shows it; make the patch anew for this source",
         )
     if how.differs:
-        whose = options(facts.profile.python, facts.profile.env)
         words = []
         if how.absent:
             words.append(f"{', '.join(how.absent)} {_is(how.absent)} not in it, and a start waits for that")

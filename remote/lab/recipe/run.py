@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import metadata
@@ -48,9 +49,15 @@ def run(out: Path, seed: int, size: str, journal: Journal, text: Path | None = N
     shape, budget = TargetShape(), BUDGETS[size]
     corpus = corpus_of(text, journal)
     asked = {"seed": seed, "budget": size, **asdict(budget), "corpus": corpus.digest, **environment()}
-    claim(out, asked)
+    begun = claim(out, asked)
     tokens = tokens_of(corpus, shape, out / "corpus")
-    check_enough(tokens, budget, source_of(text))
+    try:
+        check_enough(tokens, budget, source_of(text))
+    except LabError:
+        if not begun:  # nothing is trained: the folder may be given a larger text
+            shutil.rmtree(out / "corpus")
+            (out / "run.json").unlink()
+        raise
     target = target_of(out, shape, tokens, budget, seed, journal)
     samples = make_samples(target, tokens, budget, seed, out / "state" / "samples.safetensors", journal)
     chosen = draft_tokens(samples, tokens, budget.prompt, DrafterShape().draft_vocab, shape.vocab)
@@ -132,8 +139,8 @@ def too_little(source: str, found: str) -> LabError:
     )
 
 
-def claim(out: Path, asked: dict[str, Any]) -> None:
-    """Write what this folder is for, or hold it against what it was for."""
+def claim(out: Path, asked: dict[str, Any]) -> bool:
+    """Write what this folder is for, or hold it against what it was for; whether it was begun before."""
     file = out / "run.json"
     if file.exists():
         before = json.loads(file.read_text())
@@ -147,8 +154,9 @@ def claim(out: Path, asked: dict[str, Any]) -> None:
                 next="give another --out, or remove that folder",
                 exit_code=USAGE,
             )
-        return
+        return True
     write_text(file, json.dumps(asked, indent=1))
+    return False
 
 
 def target_of(out: Path, shape: TargetShape, tokens: Tokens, budget: Budget, seed: int, journal: Journal) -> Target:
