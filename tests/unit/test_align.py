@@ -148,7 +148,7 @@ def test_rows_of_prompts_and_of_answers_are_counted_apart(tmp_path: Path) -> Non
     assert "features-match" not in [one.code for one in half.undecided]
     (why,) = [one.why for one in whole.undecided if one.code == "features-match"]
     assert "all 59 rows that were compared are of prompts" in why
-    assert "--max-new-tokens 64" in why
+    assert "--replay DUMP --starts" in why
     assert "known of prompts alone" in story.cause(whole.to_json())
     assert "prompts alone" not in story.cause(half.to_json())
     assert why in summarise(whole).summary
