@@ -127,10 +127,9 @@ def test_another_seed_in_the_same_folder_is_refused(whole: Path) -> None:
     assert digests(whole) == before
 
 
-@pytest.mark.parametrize("text", [["--text", "remote"], []])
-def test_another_text_in_the_same_folder_is_refused(whole: Path, text: list[str]) -> None:
+def test_another_text_in_the_same_folder_is_refused(whole: Path) -> None:
     before = digests(whole)
-    done = train(whole, *text)
+    done = train(whole, "--text", "remote")
     assert (done.returncode, done.stdout) == (2, "")
     assert "WB-RECIPE-OUT" in done.stderr
     assert "corpus" in done.stderr
@@ -168,6 +167,7 @@ def test_too_little_text_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "WB-RECIPE-TEXT" in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out/run.json").exists(), "the folder can be given another text"
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
