@@ -128,7 +128,8 @@ def test_rounds_are_starts_of_their_own_and_go_on(box: Box, profiles: dict[str, 
     assert first.sweeps[0].rows == found.sweeps[0].rows
     assert one.run != two.run
     assert one.histogram == two.histogram
-    assert str(first.break_evens[point]).endswith("(one start, so no interval)")
+    # Not to its end: on a host whose speed changes one start can put it below 1, which is said as well.
+    assert "(one start, so no interval" in str(first.break_evens[point])
     needed = found.break_evens[point]
     assert (needed.starts, len(needed.by_start)) == (2, 2)
     assert needed.bounds[0] < needed.accept_length < needed.bounds[1]
